@@ -226,7 +226,7 @@ LOCKSTEP_CHILD(hears_a_stranger_without_hmac) {
   EXPECT_EQ(heard, Heard::kEnd);
 }
 
-TEST(TcpConnection, WhereOpensslMakesNoProof_EndsWithWhoSendsNone) {
+TEST(TcpConnection, WithoutHmacInOpenssl_RefusesAnEmptyProof) {
   const std::string configuration = ::testing::TempDir() + "/null-provider-for-connections.cnf";
   std::ofstream(configuration) << "openssl_conf = i\n[i]\nproviders = p\n[p]\nnull = n\n[n]\nactivate = 1\n";
   const auto result = lockstep::testing::run_processes(

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <fmt/ranges.h>
@@ -18,6 +19,7 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_alive.h"
 #include "lockstep/collectives/file_descriptor.h"
 
 namespace lockstep::collectives {
@@ -46,6 +48,12 @@ std::string interface_of(const sockaddr* address) {
 }
 
 }  // namespace
+
+void prepare_connection(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  keep_alive(socket);
+}
 
 std::string interface_towards(const std::string& address) {
   const std::size_t colon = address.rfind(':');

@@ -23,6 +23,10 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
+/// For a socket of a TCP connection to another host, before or after it is connected: sends at once, and does
+/// not end while nothing is sent (lockstep/base/keep_alive.h).
+void prepare_connection(int socket);
+
 /// The network interface that this host uses for connections to `address` ("host:port", "[v6]:port"); empty
 /// if it cannot be determined. Sends nothing to the address; may resolve a name.
 std::string interface_towards(const std::string& address);

@@ -35,13 +35,14 @@ void Lane::note_link(int process, int endpoint) {
   links.try_emplace(endpoint, process).first->second.note(*unanswered);
 }
 
-void Lane::note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval) {
+bool Lane::note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval) {
   const auto now = std::chrono::steady_clock::now();
-  if (now < links_noted + interval) return;
+  if (now < links_noted + interval) return false;
   links_noted = now;
   unconfirmed = false;
   for (const auto& [device, endpoint] : endpoints)
     note_link(device_process[static_cast<std::size_t>(device)], endpoint);
+  return true;
 }
 
 Lanes::Lanes(const WorldOptions& options, std::map<int, std::unique_ptr<Lane>> lanes, OnError on_error)

@@ -40,9 +40,9 @@ struct Lane {
 
   /// Notes what the kernel knows of the connection to an endpoint, which belongs to `process`.
   void note_link(int process, int endpoint);
-  /// The same for all that are ready, but not more often than `interval`. `device_process` as in
-  /// WorldOptions.
-  void note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval);
+  /// The same for all that are ready, but not more often than `interval`: returns whether it did.
+  /// `device_process` as in WorldOptions.
+  bool note_links(const std::vector<int>& device_process, std::chrono::milliseconds interval);
 };
 
 /// The lanes of all local devices of a job on several hosts. There are none in a job on one host, or if the

@@ -60,8 +60,8 @@ class Peers::Impl {
     bool asked = false;                              // for its waits, and it has not answered yet
     std::vector<Wait> waits;
     steady_clock::time_point waits_heard{};
-    Confirmations confirmations;      // of its connection, on another host
-    std::unique_ptr<NotedLink> link;  // null if all was confirmed at once
+    Confirmations confirmations;    // of its connection, on another host
+    std::optional<NotedLink> link;  // none while all was confirmed at once
   };
 
   // peers.cc

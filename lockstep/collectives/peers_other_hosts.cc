@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/lane.h"
@@ -21,9 +19,7 @@ namespace {
 FileDescriptor tcp_socket(const SocketAddress& address) {
   FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail("cannot open a TCP socket: {}", std::strerror(errno));
-  const int on = 1;
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  keep_alive(fd.get());
+  prepare_connection(fd.get());
   return fd;
 }
 
@@ -90,9 +86,7 @@ void Peers::Impl::accept_from_other_hosts() {
     FileDescriptor fd = accept_at(other_hosts_);
     if (!fd) return;
     if (strangers.count >= kMostStrangers) end_first_stranger();
-    const int on = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    keep_alive(fd.get());
+    prepare_connection(fd.get());
     connections_.push_back(
         tcp_connection(std::move(fd), {options_.job_secret + own_.token, options_.process_index, -1, tls_}));
   }
@@ -232,10 +226,10 @@ void Peers::Impl::note_links() {
     Peer& peer = peers_[process];
     if (peer.connection == nullptr || !is_remote(options_, static_cast<int>(process))) continue;
     const auto unanswered = peer.confirmations.unanswered(peer.connection->descriptor(), now);
-    if (unanswered != steady_clock::time_point()) noting_ = true;
-    if (unanswered == steady_clock::time_point() && !peer.link) continue;
-    if (!peer.link) peer.link = std::make_unique<NotedLink>(static_cast<int>(process));
-    peer.link->note(unanswered);
+    const bool waits = unanswered != steady_clock::time_point();
+    noting_ |= waits;
+    if (waits && !peer.link) peer.link.emplace(static_cast<int>(process));
+    if (peer.link) peer.link->note(unanswered);
   }
 }
 

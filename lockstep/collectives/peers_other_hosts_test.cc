@@ -336,7 +336,7 @@ TEST_F(PeersOnHosts, WhoIsCutOffBeforeAWord_CallsAgain_UntilNobodyIsThere) {
                                     HasSubstr("Connection refused")));
 }
 
-LOCKSTEP_CHILD(looks_at_its_sockets) {
+LOCKSTEP_CHILD(checks_that_its_sockets_are_kept_alive) {
   ChildWorld world(1, {}, testing::child_count());
   const int n = testing::child_count();
   std::vector<int> devices;
@@ -361,8 +361,9 @@ LOCKSTEP_CHILD(looks_at_its_sockets) {
   world->communicator(devices).run(call, world.process(), data.data(), data.data());
 }
 
-TEST(OtherHosts, AreReachedOverConnectionsThatNoRouterForgets) {
-  for (const auto& result : testing::run_processes({.count = 3, .child = "looks_at_its_sockets"}))
+TEST(ConnectionsToOtherHosts, AreKeptAlive) {
+  for (const auto& result :
+       testing::run_processes({.count = 3, .child = "checks_that_its_sockets_are_kept_alive"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 

@@ -20,6 +20,7 @@
 #include "lockstep/collectives/handouts.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/peer_messages.h"
+#include "lockstep/collectives/segment.h"
 #include "lockstep/collectives/test_descriptors.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/outside_texts.h"
@@ -47,7 +48,7 @@ void meet(const std::string& place) {
   }
 }
 
-TEST(Address, WithAnyNameOfAHost_IsReadAsItWasWritten) {
+TEST(Address, WithAnyHostName_IsReadAsItWasWritten) {
   for (const auto& [what, text] : testing::outside_texts()) {
     if (text.empty()) continue;  // host_name() has a name for those without
     SCOPED_TRACE(what);
@@ -75,6 +76,21 @@ TEST(Call, WithAnyNames_HasATextOfOneLine) {
       EXPECT_THAT(line, ::testing::EndsWith(", call 3)"));
     }
   }
+}
+
+TEST(MemberWords, CutALongText_AtACharacter) {
+  const auto words = std::make_unique<MemberWords>();
+  for (std::size_t before = 0; before < 4; ++before) {
+    std::string text(before, 'x');
+    while (text.size() < 2 * kTextBytes) text += "\xe2\x82\xac";  // the sign of the euro
+    set_text(*words, text);
+    const std::string read = text_of(*words);
+    EXPECT_TRUE(is_utf8(read)) << before;
+    EXPECT_TRUE(text.starts_with(read)) << before;
+    EXPECT_GE(read.size(), kTextBytes - 3) << before;
+  }
+  set_text(*words, "short");
+  EXPECT_EQ(text_of(*words), "short");
 }
 
 TEST(World, HoldsNoDescriptorForACommunicator) {

@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/memory_file.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -28,6 +30,14 @@ constexpr std::size_t kBufferBytes = 2 * (kSmallBytes + kChunkBytes + kReducedBy
 std::size_t segment_bytes(int members) { return kHeaderBytes + members * (kWordsBytes + kBufferBytes); }
 
 }  // namespace
+
+void set_text(MemberWords& words, std::string_view text) {
+  std::strncpy(words.text, std::string(first_bytes(text, kTextBytes - 1)).c_str(), kTextBytes - 1);
+}
+
+std::string text_of(const MemberWords& words) {
+  return std::string(words.text, strnlen(words.text, kTextBytes));
+}
 
 std::pair<Segment, FileDescriptor> Segment::create(int members) {
   FileDescriptor fd(make_memory_file("lockstep", segment_bytes(members), MFD_ALLOW_SEALING));

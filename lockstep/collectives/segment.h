@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/collectives/file_descriptor.h"
@@ -36,10 +38,15 @@ struct MemberWords {
   alignas(64) std::atomic<std::uint32_t> text_operation;  ///< the operation that `text` describes; set on
                                                           ///< divergence; 0: the communicator is set up
   char text[kTextBytes];
-  std::atomic<std::uint64_t>
-      list;  ///< for the first member of each process, by the order of their devices: a
-             ///< digest of the list of devices as the process has it, which `text` says
+  /// A digest of the list of devices as a process has it, which `text` says. It is in the words of the
+  /// process's lowest device, which for this are in the order of the devices.
+  std::atomic<std::uint64_t> list;
 };
+
+/// Writes the member's text, at most kTextBytes - 1 of it, and reads it. What says that it is there is
+/// written afterwards.
+void set_text(MemberWords& words, std::string_view text);
+std::string text_of(const MemberWords& words);
 
 struct SegmentHeader {
   std::uint32_t magic;

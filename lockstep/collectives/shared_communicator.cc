@@ -2,11 +2,9 @@
 #include "lockstep/collectives/shared_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/text.h"
 #include "lockstep/collectives/futex.h"
 #include "lockstep/collectives/host_layout.h"
 #include "lockstep/watch/recorder.h"
@@ -216,7 +214,7 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   const std::uint64_t operation = locals_[rank].operation;
   const auto number = static_cast<std::uint32_t>(operation);
   MemberWords& own = segment_.words(rank);
-  std::strncpy(own.text, std::string(first_bytes(call.text, kTextBytes - 1)).c_str(), kTextBytes - 1);
+  set_text(own, call.text);
   own.text_operation.store(number, std::memory_order_release);
 
   // All report the same two: the first member, and the first that differs from it.
@@ -226,15 +224,15 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   int second = 1;
   while (second + 1 < size() && signature(second) == signature(0)) ++second;
   const auto end = steady_clock::now() + kTextTimeout;
-  const auto text_of = [&](int member) {
+  const auto wait_for_text = [&](int member) {
     const MemberWords& words = segment_.words(member);
     while (words.text_operation.load(std::memory_order_acquire) != number) {
       if (steady_clock::now() > end) return std::string("another operation, which it did not tell");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return std::string(words.text, strnlen(words.text, kTextBytes));
+    return text_of(words);
   };
-  const std::string first_text = text_of(0), second_text = text_of(second);
+  const std::string first_text = wait_for_text(0), second_text = wait_for_text(second);
   const std::string message = fmt::format(
       "{} is in {} but {} in {}{}: all processes must run the same programs, on the same shapes, in "
       "the same order",

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,7 +12,6 @@
 #include <optional>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/limits.h"
@@ -40,12 +38,6 @@ FileDescriptor tcp_socket(const SocketAddress& address) {
   FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail("cannot open a TCP socket for another host: {}", std::strerror(errno));
   return fd;
-}
-
-void prepare(int socket) {
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  keep_alive(socket);
 }
 
 class TcpNetwork : public Network {
@@ -353,7 +345,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   }
 
   static void connect_socket(Link& link, const SocketAddress& address) {
-    prepare(link.descriptor());
+    prepare_connection(link.descriptor());
     if (::connect(link.descriptor(), address.get(), address.size) != 0 && errno != EINPROGRESS &&
         errno != EINTR)
       link.end(std::strerror(errno));
@@ -370,7 +362,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         rest(kLeastTimeToProve);
         break;
       }
-      prepare(socket.get());
+      prepare_connection(socket.get());
       keep(std::make_unique<Link>(*this, proof_, std::move(socket)));
       any = true;
     }

@@ -277,9 +277,7 @@ void Wire::block(Awaited awaited_rank, Done done) {
 }
 
 void Wire::note_links() {
-  const std::vector<int>& processes = job_.options().device_process;
-  if (steady_clock::now() < lane_.links_noted + kNoteLinks) return;
-  lane_.note_links(processes, kNoteLinks);
+  if (!lane_.note_links(job_.options().device_process, kNoteLinks)) return;
   for (const Greeting& greeting : greetings_) {
     const Member& member = members_[greeting.rank];
     if (greeting.endpoint >= 0 && !lane_.endpoints.contains(member.device))

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <thread>
 
 #include "lockstep/base/fail.h"
@@ -32,9 +32,8 @@ namespace {
 constexpr std::chrono::milliseconds kLook(50);  ///< Between two looks for failures.
 constexpr std::chrono::milliseconds kTryAgain(1);
 constexpr int kTriesALook = 50;
-constexpr std::chrono::milliseconds kStorePoll(250);  ///< The same, where each takes a call of the store.
-constexpr std::chrono::milliseconds kListsTimeout(
-    500);  ///< For the other processes' lists after a divergence.
+constexpr std::chrono::milliseconds kStorePoll(250);     ///< The same, where each takes a call of the store.
+constexpr std::chrono::milliseconds kListsTimeout(500);  ///< For the others' lists after a divergence.
 
 class WorldImpl : public World {
  public:
@@ -43,9 +42,10 @@ class WorldImpl : public World {
   Communicator& communicator(const std::vector<int>& devices, const std::string& doing, int device) override {
     const std::shared_ptr<Entry> entry = entry_of(devices);
     std::unique_lock lock(entry->mutex);
-    if (entry->ready) return *entry->made.communicator;
+    if (entry->made.communicator != nullptr) return *entry->made.communicator;
     const std::vector<Member> members = members_of(devices);
-    const Purpose purpose{devices, doing, device < 0 ? own_device(members) : device, *entry};
+    const Purpose purpose{devices, doing.empty() ? "a collective" : std::string_view(doing),
+                          device < 0 ? own_device(members) : device, *entry};
     if (entry->being_made) {
       LongWait wait = long_wait(purpose);
       while (entry->being_made) {
@@ -55,25 +55,23 @@ class WorldImpl : public World {
         wait.look(awaited);  // the same as the thread that sets it up
         lock.lock();
       }
-      if (entry->ready) return *entry->made.communicator;
+      if (entry->made.communicator != nullptr) return *entry->made.communicator;
     }
     entry->being_made = true;
     lock.unlock();
-    const auto done = [&] {
+    const auto done = [&](Made made) {
       lock.lock();
       entry->being_made = false;
       entry->changed.notify_all();
-    };
-    try {
-      Made made = set_up(members, purpose);
       std::lock_guard also(mutex_);
       entry->made = std::move(made);
+    };
+    try {
+      done(set_up(members, purpose));
     } catch (...) {
-      done();
+      done({});
       throw;
     }
-    done();
-    entry->ready = true;
     return *entry->made.communicator;
   }
 
@@ -92,19 +90,23 @@ class WorldImpl : public World {
     std::unique_ptr<Communicator> communicator;
     std::function<void()> wake;  ///< Wakes whoever sleeps in it.
   };
+  static Fingerprint digest(const std::vector<int>& devices) {
+    return fingerprint(fmt::format("{}", fmt::join(devices, ",")));
+  }
+
   struct Entry {
-    /// Of the communicators of the same devices in any order, from 0: the same in all processes.
-    int number = 0;
-    Made made;  // written under the mutex of the World
+    /// The same for all processes, in whatever order each lists the devices.
+    std::string name;
+    Made made;  // written under both mutexes, its own and that of the World
     std::mutex mutex;
     std::condition_variable changed;
-    bool being_made = false, ready = false;
+    bool being_made = false;
     std::vector<int> awaited;  // the devices for which the thread that makes it waits
   };
-  /// For what a thread sets up a communicator.
+  /// What a thread sets up a communicator for.
   struct Purpose {
     const std::vector<int>& devices;
-    const std::string& doing;
+    std::string_view doing;
     int device;  ///< which the thread drives
     Entry& entry;
 
@@ -112,16 +114,11 @@ class WorldImpl : public World {
       constexpr std::size_t kShown = 32;
       const std::string rest =
           devices.size() > kShown ? fmt::format(", ... ({} in all)", devices.size()) : std::string();
-      return fmt::format("{} over the devices [{}{}]", doing.empty() ? "a collective" : doing,
+      return fmt::format("{} over the devices [{}{}]", doing,
                          fmt::join(std::span(devices).first(std::min(devices.size(), kShown)), ", "), rest);
     }
-    Fingerprint list() const { return fingerprint(fmt::format("{}", fmt::join(devices, ","))) | 1; }
-    /// The same for all processes, whatever the order in which each lists the devices.
-    std::string name() const {
-      std::vector<int> sorted = devices;
-      std::ranges::sort(sorted);
-      return fmt::format("{:016x}-{}", fingerprint(fmt::format("{}", fmt::join(sorted, ","))), entry.number);
-    }
+    /// A digest of the list; not 0.
+    Fingerprint list() const { return digest(devices) | 1; }
   };
 
   /// Of another process's arena.
@@ -160,7 +157,8 @@ class WorldImpl : public World {
       slot = std::make_shared<Entry>();
       std::vector<int> sorted = devices;
       std::ranges::sort(sorted);
-      slot->number = numbers_[std::move(sorted)]++;
+      const int number = numbers_[sorted]++;
+      slot->name = fmt::format("{:016x}-{}", digest(sorted), number);
     }
     return slot;
   }
@@ -202,13 +200,13 @@ class WorldImpl : public World {
       if (!is_remote(options, member.process)) first_here = std::min(first_here, member.process);
     }
     if (options.process_index != first_here) return;
-    const std::string key = fmt::format("lockstep/cliques/{}/{}", options.job_id, purpose.name());
+    const std::string key = fmt::format("lockstep/cliques/{}/{}", options.job_id, purpose.entry.name);
     if (options.process_index == first) {
       options.store->set(key, fmt::format("{} {}", purpose.list(), purpose.text()), /*allow_overwrite=*/true);
       return;
     }
     LongWait wait = long_wait(purpose);
-    const watch::Doing connecting(watch::Kind::kConnect, purpose.text());
+    const watch::Doing connecting(watch::Kind::kConnect, purpose.doing);
     // All hosts ask one coordinator.
     const auto poll = std::max(kStorePoll, std::chrono::milliseconds(hosts / 4));
     std::optional<std::string> theirs;
@@ -231,35 +229,31 @@ class WorldImpl : public World {
   /// its list of devices with the creator's.
   Segment share_segment(const std::vector<Member>& members, const Purpose& purpose) {
     const int self = job_.options().process_index;
-    std::set<int> processes;
-    for (const Member& member : members) processes.insert(member.process);
+    const std::set<int> processes = processes_of(members);
     const int creator = *processes.begin();
     LongWait wait = long_wait(purpose);
-    const watch::Doing connecting(watch::Kind::kConnect, purpose.doing.empty()
-                                                             ? std::string_view("a collective")
-                                                             : std::string_view(purpose.doing));
+    const watch::Doing connecting(watch::Kind::kConnect, purpose.doing);
     int lost = self;
     try {
       for (int process : processes) {
         lost = process;
         if (process != self) job_.peers().wait_connected(process, [&] { job_.check(); });
       }
-      const std::string key = purpose.name();
+      const std::string& key = purpose.entry.name;
       lost = creator;
       if (creator != self) {
-        Segment segment = Segment::open(job_.peers().receive(creator, key,
-                                                             [&] {
-                                                               job_.check();
-                                                               look(wait, members, creator, purpose);
-                                                             }),
-                                        static_cast<int>(members.size()));
-        const MemberWords& theirs = note_list(segment, members, creator, nullptr);
-        note_list(segment, members, self, &purpose);
+        const FileDescriptor fd = job_.peers().receive(creator, key, [&] {
+          job_.check();
+          look(wait, members, creator, purpose);
+        });
+        Segment segment = Segment::open(fd, static_cast<int>(members.size()));
+        tell_list(words_of(segment, members, self), purpose);
+        const MemberWords& theirs = words_of(segment, members, creator);
         if (theirs.list.load(std::memory_order_acquire) != purpose.list()) compare_lists(segment, members);
         return segment;
       }
       auto [segment, fd] = Segment::create(static_cast<int>(members.size()));
-      note_list(segment, members, self, &purpose);
+      tell_list(words_of(segment, members, self), purpose);
       for (int process : processes) {
         if (process != self) job_.peers().send(process, key, fd.get());
       }
@@ -270,36 +264,40 @@ class WorldImpl : public World {
     }
   }
 
-  /// Where a process says how it lists the devices, which is written if `purpose` is given.
-  static MemberWords& note_list(const Segment& segment, const std::vector<Member>& members, int process,
-                                const Purpose* purpose) {
+  static std::set<int> processes_of(const std::vector<Member>& members) {
+    std::set<int> processes;
+    for (const Member& member : members) processes.insert(member.process);
+    return processes;
+  }
+
+  /// Where a process tells how it lists the devices: the same place in whatever order each lists them.
+  static MemberWords& words_of(const Segment& segment, const std::vector<Member>& members, int process) {
     int first = -1;
     for (const Member& member : members)
       if (member.process == process && (first < 0 || member.device < first)) first = member.device;
     const auto place =
         std::ranges::count_if(members, [&](const Member& each) { return each.device < first; });
-    MemberWords& words = segment.words(static_cast<int>(place));
-    if (purpose != nullptr) {
-      std::strncpy(words.text, purpose->text().c_str(), kTextBytes - 1);
-      words.list.store(purpose->list(), std::memory_order_release);
-    }
-    return words;
+    return segment.words(static_cast<int>(place));
+  }
+
+  static void tell_list(MemberWords& words, const Purpose& purpose) {
+    set_text(words, purpose.text());
+    words.list.store(purpose.list(), std::memory_order_release);
   }
 
   /// Throws DivergenceError. Waits for a moment for the others' lists, to tell which are the exceptions.
   [[noreturn]] void compare_lists(const Segment& segment, const std::vector<Member>& members) {
-    std::set<int> processes;
-    for (const Member& member : members) processes.insert(member.process);
     const auto end = std::chrono::steady_clock::now() + kListsTimeout;
     std::vector<List> lists;
-    for (const int process : processes) {
-      const MemberWords& words = note_list(segment, members, process, nullptr);
-      while (words.list.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) {
+    for (const int process : processes_of(members)) {
+      const MemberWords& words = words_of(segment, members, process);
+      std::uint64_t list = 0;
+      while ((list = words.list.load(std::memory_order_acquire)) == 0 &&
+             std::chrono::steady_clock::now() < end) {
         job_.check();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(kTryAgain);
       }
-      if (const std::uint64_t list = words.list.load(std::memory_order_acquire); list != 0)
-        lists.push_back({process, list, std::string(words.text, strnlen(words.text, kTextBytes))});
+      if (list != 0) lists.push_back({process, list, text_of(words)});
     }
     diverge(lists);
   }
@@ -324,8 +322,7 @@ class WorldImpl : public World {
     const int of = job_.options().process_count;
     const std::string message = fmt::format(
         "process {} of {} is in {}, but process {} of {} in {}: all processes must run the same programs, "
-        "over "
-        "meshes with the same devices in the same order",
+        "over meshes with the same devices in the same order",
         one->process, of, one->text, other->process, of, other->text);
     job_.tell_divergence(digests, message);
     job_.abort(std::make_exception_ptr(DivergenceError(message)));
@@ -379,10 +376,11 @@ class WorldImpl : public World {
     return bases;
   }
 
+  /// Not to outlive the purpose.
   LongWait long_wait(const Purpose& purpose) {
     return LongWait(
         job_, purpose.device, /*operation=*/{}, [&] { return process_text(); },
-        [text = purpose.text()] { return text; });
+        [&purpose] { return purpose.text(); });
   }
 
   /// Any of the process's members would do.

@@ -100,7 +100,7 @@ TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), arriving}), IsEmpty()) << "it has just entered";
 }
 
-/// In operation number `count` of a group over hosts, of which it has begun `begun`.
+/// A process that waits in operation `count` of a group over hosts, where it has begun `begun` operations.
 ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t count, std::uint64_t begun,
                          std::vector<LinkReport> links = {}) {
   ProcessReport report = waiting(process, std::move(missing), 100 + count);
@@ -112,7 +112,7 @@ ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t co
   return report;
 }
 
-TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNobody) {
+TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNoProcess) {
   // 0 and 2 are in the same operation.
   const std::vector stopped = {over_hosts(0, {2}, 5, 5, {{2, 11.4}}), over_hosts(1, {2}, 5, 5, {{2, 11}}),
                                over_hosts(2, {0}, 5, 5, {{0, 10}, {1, 10}})};
@@ -124,9 +124,8 @@ TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNobody) {
   EXPECT_DOUBLE_EQ(stalls[0].seconds, 11.4);
   EXPECT_EQ(describe(stalls[0], stopped),
             "stalled for 11 s: processes 0-2 of 3 wait in psum f32[4] at train.cc:30; no bytes are confirmed "
-            "between "
-            "host a and host b for 11 s (processes 0-2): the network between them has stopped");
-  // The other one has done its part and gone on, to the next operation or to code of its own.
+            "between host a and host b for 11 s (processes 0-2): the network between them has stopped");
+  // Process 2 has done its part and gone on, to the next operation or to code of its own.
   ProcessReport gone = over_hosts(2, {0}, 6, 6, {{0, 12}});
   for (const bool in_own_code : {false, true}) {
     if (in_own_code) gone.threads = running(2).threads;
@@ -145,7 +144,7 @@ TEST(Diagnosis, OfDataOnTheirWay_IsNothing) {
               IsEmpty());
 }
 
-TEST(Diagnosis, OfAnotherCallAtTheSamePlace_IsARing) {
+TEST(Diagnosis, OfDifferentCallsAtOneCount_IsARing) {
   ProcessReport other = over_hosts(2, {0}, 5, 5);
   other.threads.front().doing.back().operation = 999;
   const auto stalls = diagnose(std::vector{over_hosts(0, {2}, 5, 5), other});
@@ -154,7 +153,7 @@ TEST(Diagnosis, OfAnotherCallAtTheSamePlace_IsARing) {
 }
 
 // 0 waits for 1 and 2, and each of these for 3, which works.
-TEST(Diagnosis, OfADiamond_IsNoRing) {
+TEST(Diagnosis, OfTwoWaysToOneCulprit_IsNoRing) {
   const auto stalls =
       diagnose(std::vector{waiting(0, {1, 2}, 1), waiting(1, {3}, 2), waiting(2, {3}, 3), running(3)});
   ASSERT_THAT(stalls, SizeIs(1));

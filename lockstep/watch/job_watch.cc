@@ -116,9 +116,9 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     Followed& followed = at->second;
     const auto began = now - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                  std::chrono::duration<double>(stall.seconds));
-    // Not the same one, though the same hold up the others.
+    // Another stall by the same processes.
     if (!fresh && followed.said == 0 && began > followed.first + seconds(1)) fresh = true;
-    // Before a culprit is first seen as such the others may have waited for somebody else.
+    // Before a culprit is first seen, the others may have waited for another process.
     if (fresh)
       followed = {.first = stall.culprits.empty() ? began : std::max(began, now - kUnseen), .next = now};
     const bool seen_before = followed.seen != std::chrono::steady_clock::time_point();

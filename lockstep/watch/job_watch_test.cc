@@ -141,9 +141,8 @@ TEST(JobWatch, OfAProcessThatIsBetweenTwoThings_LooksOnceMoreBeforeItSpeaks) {
   EXPECT_THAT(look(23, false), ElementsAre(HasSubstr("own code since step")));
 }
 
-// It was in something together with others, for which nobody is to blame, when the first began to wait for
-// it.
-TEST(JobWatch, OfAProcessThatIsNewlyAwaited_SpeaksWhenItHasBeenForLong) {
+// For 20 s process 0 is in a collective and waits for nobody, and then for process 1.
+TEST(JobWatch, OfAProcessThatIsAwaitedOnlyLater_CountsFromThen) {
   JobWatch watch(2, 10, std::nullopt);
   std::chrono::steady_clock::time_point now{seconds(1000)};
   std::vector<int> said;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <map>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/testing/rounds.h"
 #include "lockstep/watch/job_watch.h"
 
 namespace lockstep::watch {
@@ -25,11 +25,10 @@ using ::testing::IsEmpty;
 
 constexpr double kTick = 0.1;  // seconds
 
-/// What the members of a group do together: in each round a member sends to some and receives from some.
+/// What the processes of a group do together: in each round one sends to some and receives from some.
 struct Op {
-  std::vector<int> members;  // processes
-  bool passes_on =
-      false;  ///< Around a ring, as many rounds as members; otherwise each to each, in one round.
+  std::vector<int> members;
+  bool passes_on = false;  ///< around a ring, in a round less than it has members; else all to all, in one
   double bytes = 0;
   double computing = 0;  ///< seconds before it
 
@@ -53,7 +52,7 @@ enum class Fault {
   kBusy,         ///< a process stays in its own code
   kStopped,
   kSwaps,  ///< a process does two operations in another order
-  // Those of which nothing is to be said.
+  // The diagnosis must say nothing about these.
   kCutForAMoment,
   kNone,
 };
@@ -62,7 +61,7 @@ constexpr std::array kFaults = {Fault::kCutBothWays, Fault::kCutOneWay, Fault::k
 
 class Model {
  public:
-  explicit Model(unsigned seed, Fault fault) : random_(seed * 7919 + 17), fault_(fault) {
+  Model(int seed, Fault fault) : random_(static_cast<unsigned>(seed) * 7919 + 17), fault_(fault) {
     random_.discard(20);
     hosts_ = 2 + below(2);
     const int each = 1 + below(3) + (fault == Fault::kSwaps);
@@ -72,7 +71,7 @@ class Model {
     for (int i = 0; i < count; ++i) program_.push_back(draw_op());
     victim_ = below(size());
     partner_ = (victim_ + 1 + below(size() - 1)) % size();
-    // Whoever has the fault must be waited for, over the network where that is the fault.
+    // The others wait for the victim in the end, also over the network.
     Op all{.members = {}, .passes_on = true, .bytes = 4 * rate_, .computing = 0.1};
     for (int p = 0; p < size(); ++p) all.members.push_back(p);
     program_.push_back(all);
@@ -80,6 +79,9 @@ class Model {
     all.passes_on = false;
     program_.push_back(all);
     program_.push_back(all);
+    for (const Op& op : program_)
+      if (std::ranges::any_of(op.members, [&](int p) { return host(p) != host(op.members[0]); }))
+        over_hosts_.insert(group(op));
     host_ = processes_[at(victim_)].host;
     fault_at_ = 1 + below(10);
     until_ = fault_ == Fault::kCutForAMoment ? fault_at_ + 1 + below(5) : 1e9;
@@ -130,7 +132,7 @@ class Model {
     }
     report.threads = {thread};
     for (const auto& [digest, begun] : process.begun)
-      if (spans_hosts_.contains(digest)) report.groups.push_back({digest, begun});
+      if (over_hosts_.contains(digest)) report.groups.push_back({digest, begun});
     for (const auto& [ends, link] : links_) {
       if (ends.first != p || stopped(p)) continue;
       report.links.push_back(
@@ -175,11 +177,9 @@ class Model {
     return op;
   }
 
-  std::uint64_t group(const Op& op) const {
+  static std::uint64_t group(const Op& op) {
     std::uint64_t digest = 17;
     for (const int p : op.members) digest = digest * 131 + at(p) + 1;
-    if (std::ranges::any_of(op.members, [&](int p) { return host(p) != host(op.members[0]); }))
-      spans_hosts_.insert(digest);
     return digest;
   }
 
@@ -246,7 +246,7 @@ class Model {
     }
   }
 
-  /// For whom it waits in its round: over the network one after the other, within a host for all.
+  /// The processes that it waits for in its round: over the network one after the other, within a host all.
   std::vector<int> missing(int p) const {
     const Process& process = processes_[at(p)];
     const Op& op = current(p);
@@ -261,7 +261,7 @@ class Model {
       for (const Message& message : links_.at({p, to}).queue) left += message.left;
       if (left > 1e6 && std::ranges::find(all, to) == all.end()) all.push_back(to);
     }
-    if (spans_hosts_.contains(group(op)) && all.size() > 1) all.resize(1);
+    if (over_hosts_.contains(group(op)) && all.size() > 1) all.resize(1);
     return all;
   }
 
@@ -272,7 +272,6 @@ class Model {
     }
     if (link.waiting < 0) link.waiting = now_;
     if (cut(from, to)) return;
-    // Without confirmations the sender goes on for a moment only, and does not know it.
     link.waiting = now_;
     double some = rate_ * kTick;
     while (!link.queue.empty() && some > 0) {
@@ -293,18 +292,18 @@ class Model {
   std::vector<Op> program_;
   std::vector<Process> processes_;
   std::map<std::pair<int, int>, Link> links_;
-  mutable std::set<std::uint64_t> spans_hosts_;
+  std::set<std::uint64_t> over_hosts_;  // groups
 };
 
-/// What was said of stalls of 10 s and more.
+/// The messages about stalls of 10 s and more.
 struct Said {
   std::vector<std::string> lines;
   std::vector<Stall> stalls;
-  std::set<int> blamed;  ///< when it had lasted for 20 s
+  std::set<int> blamed;  ///< as the cause, when the stall had lasted for 20 s
 };
 
-Said watch_model(Model& model, unsigned seed) {
-  std::minstd_rand random(seed + 3);
+Said watch_model(Model& model, int seed) {
+  std::minstd_rand random(static_cast<unsigned>(seed) + 3);
   JobWatch watch(model.size(), 10, 20);
   Said said;
   std::chrono::steady_clock::time_point now{std::chrono::seconds(1000)};
@@ -328,24 +327,19 @@ Said watch_model(Model& model, unsigned seed) {
   return said;
 }
 
-unsigned count_of(const char* variable, unsigned usual) {
-  const char* wanted = std::getenv(variable);
-  return wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : usual;
-}
-
-TEST(DiagnosisOfAModel, OfSlowButCorrectJobs_SaysNothing) {
-  const unsigned count = count_of("LOCKSTEP_TEST_SLOW_JOBS", 100);
-  for (unsigned seed = 0; seed < count; ++seed) {
+TEST(DiagnosisOfAModel, OfASlowButCorrectJob_SaysNothing) {
+  const int count = testing::rounds("LOCKSTEP_TEST_SLOW_JOBS", 100);
+  for (int seed = 0; seed < count; ++seed) {
     Model model(seed, seed % 4 == 0 ? Fault::kCutForAMoment : Fault::kNone);
     EXPECT_THAT(watch_model(model, seed).lines, IsEmpty()) << "seed " << seed;
     EXPECT_TRUE(model.is_over()) << "seed " << seed;
   }
 }
 
-TEST(DiagnosisOfAModel, NamesTheFault_AndNobodyElse) {
-  const unsigned count = count_of("LOCKSTEP_TEST_FAULTS", 50);
-  for (unsigned seed = 0; seed < count; ++seed) {
-    const Fault fault = kFaults[seed % kFaults.size()];
+TEST(DiagnosisOfAModel, OfAJobWithAFault_NamesTheFaultOnly) {
+  const int count = testing::rounds("LOCKSTEP_TEST_FAULTS", 50);
+  for (int seed = 0; seed < count; ++seed) {
+    const Fault fault = kFaults[static_cast<std::size_t>(seed) % kFaults.size()];
     Model model(seed, fault);
     const Said said = watch_model(model, seed);
     SCOPED_TRACE(fmt::format("seed {}, fault {}, process {}, host {}: {}", seed, static_cast<int>(fault),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stops or slows the network between two hosts, which are namespaces of this machine, and looks what the launcher says.
+"""Stops or slows the network between two hosts, namespaces of this machine, and checks what the launcher says.
 
     network_rounds.py LOCKSTEP STALL_PROCESS [--case NAME ...] [--seed N] [--rounds N] [--warning SECONDS]
 
-The launcher and its coordinator stay in reach of both hosts. Where bytes stop for ever, it must name the hosts and no
-process as the cause, and --stall-timeout must end the job; where they stop for a moment, or are slow, it must say
-nothing. Prints a line for each round that is wrong. Exits with 77 where no hosts can be made.
+The launcher and its coordinator stay in reach of both hosts. If the network stops for ever, the launcher must name the
+hosts and no process as the cause, and --stall-timeout must end the job; if it stops for a moment, or is slow, the
+launcher must report nothing. Prints a line for each round. Exits with 77 where no hosts can be made.
 """
 import argparse
 import concurrent.futures
@@ -19,14 +19,14 @@ import tempfile
 import time
 
 RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recipes/netns-two-hosts.sh")
-# Which hosts' bytes to the other one are lost.
+# The hosts that lose what they send to the other one.
 CUTS = {"both_ways": (1, 2), "from_1": (1,), "from_2": (2,), "from_the_start": (1, 2), "for_a_moment": (1, 2),
         "from_1_for_a_moment": (1,)}
 CASES = [*CUTS, "slow"]
 
 
 def lose(host, lost):
-    """What the host sends to the other one goes to an address of the network's that nobody has."""
+    """Sends what the host sends to the other one to a hardware address that nobody has, or no longer does so."""
     other = f"10.77.0.{3 - host}"
     if lost:
         change = ["replace", other, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"]
@@ -36,7 +36,7 @@ def lose(host, lost):
 
 
 def inside(case, tool, program, warning, seed):
-    """Beside the hosts. Prints what is wrong."""
+    """Runs one round; beside the hosts, as the recipe starts it."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         rsh = os.path.join(folder, "rsh")
@@ -64,33 +64,32 @@ def inside(case, tool, program, warning, seed):
                 time.sleep(draw.uniform(1, max(1.5, warning / 2)))
                 for host in CUTS[case]:
                     lose(host, False)
-        lines, word_at = [], None
+        lines, words, word_at = [], [], None
         for line in job.stdout:
             lines.append(line)
-            if word_at is None and line.startswith("lockstep: stalled"):
-                word_at = time.monotonic()
+            if line.startswith(("lockstep: stalled for", "lockstep: waiting for")):
+                words.append(line)
+                word_at = word_at or time.monotonic()
         status = job.wait()
     text = "".join(lines)
-    words = re.findall(r"^lockstep: (?:stalled|waiting) for .*$", text, re.M)
     wrong = None
     if re.search("wait for each other|different programs|all for process", text):
         wrong = "processes are accused"
     elif case == "slow" or "moment" in case:
         if words:
-            wrong = "a stall is said"
+            wrong = "a stall is reported"
         elif status != 0:
             wrong = f"the job ended with {status}"
     elif not words:
-        wrong = "no word"
-    else:
-        if "no bytes are confirmed between host 10.77.0.1 and host 10.77.0.2 for" not in words[-1]:
-            wrong = "the hosts are not named"
-        elif status == 0 or "longer than --stall-timeout" not in text:
-            wrong = "the stall timeout did not end the job"
-        elif word_at - cut_at > warning + (6 if case != "from_the_start" else 16):
-            wrong = f"the first word came after {word_at - cut_at:.1f} s"
-    after = f"first word after {word_at - cut_at:.1f} s" if word_at else ""
-    print(f"WRONG: {case}, seed {seed}: {wrong}:\n{text}" if wrong else f"{case}: right; {after}", flush=True)
+        wrong = "no stall is reported"
+    elif "no bytes are confirmed between host 10.77.0.1 and host 10.77.0.2 for" not in words[-1]:
+        wrong = "the hosts are not named"
+    elif status == 0 or "longer than --stall-timeout" not in text:
+        wrong = "the stall timeout did not end the job"
+    elif word_at - cut_at > warning + (6 if case != "from_the_start" else 16):
+        wrong = f"the stall was reported only after {word_at - cut_at:.1f} s"
+    after = f"; the stall was reported after {word_at - cut_at:.1f} s" if word_at else ""
+    print(f"WRONG: {case}, seed {seed}: {wrong}:\n{text}" if wrong else f"{case}: right{after}", flush=True)
     sys.exit(bool(wrong))
 
 
@@ -109,7 +108,7 @@ def main():
     if given.inside:
         inside(cases[0], given.tool, given.program, given.warning, given.seed)
     if os.geteuid() != 0 or subprocess.run([RECIPE, "true"], capture_output=True).returncode != 0:
-        print("no hosts can be made here")
+        print("skipped: namespaces cannot be made here")
         sys.exit(77)
 
     def run_round(number):
