@@ -21,7 +21,7 @@ std::vector<HostSlots> parse_hosts(std::string_view text);
 
 /// Parses a host file, with hosts in each line as for parse_hosts: "host slots=2" (also cpu= and count=),
 /// "host:2" or "host". "#" begins a comment. Open MPI's limits (max_slots=) and MPICH's binding= and ifname=
-/// are ignored, other words refused. A host that appears again gets this many more places, one if there is no
+/// are ignored, other words refused. A host that appears again gets this many more slots, one if there is no
 /// number, as in the files of Slurm's SLURM_HOSTFILE and PBS. Errors name `source` and the line.
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& source);
 

@@ -60,8 +60,6 @@ TEST(DataUrls, FoldersOfIndexes_MustBeInAFileSystem) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "a.txt";
   test::write_file(path, "one\n");
-  std::vector<storage::BadUrl> bad = storage::bad_urls();
-  std::erase_if(bad, [](const auto& each) { return each.url.empty(); });  // It stands for the default.
   const std::map<std::string, Use> users = {
       {"lines", [&](const std::string& url) { lines(path, {.folder = url}); }},
       {"filter",
@@ -69,10 +67,8 @@ TEST(DataUrls, FoldersOfIndexes_MustBeInAFileSystem) {
          filter(in_memory({}), "all", [](const Record&) { return true; }, {.folder = url});
        }},
       {"pack", [&](const std::string& url) { pack(in_memory({}), "x", {.length = 1}, {.folder = url}); }}};
-  for (const auto& [name, use] : users) {
-    storage::expect_refused(name + " with a folder", bad, use);
-    storage::expect_refused(name + " with a folder", storage::object_urls(), use);
-  }
+  for (const auto& [name, use] : users)
+    storage::expect_refused(name + " with a folder", storage::bad_optional_folders(), use);
   storage::expect_refused("LOCKSTEP_DATA_CACHE",
                           {{"gs://bucket/cache", "not supported"}, {"s3://bucket/c", "in an object store"}},
                           [](const std::string& url) {

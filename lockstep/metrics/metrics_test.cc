@@ -274,7 +274,7 @@ LOCKSTEP_CHILD(logs_under_any_name) {
 }
 
 // Each name is in both files as it is shown, and both can be read.
-TEST(MetricsLog, UnderAnyName_WritesWhatCanBeRead) {
+TEST(MetricsLog, AnyName_IsWrittenReadably) {
   testing::TemporaryFolder folder;
   for (const auto& result :
        run_processes({.child = "logs_under_any_name", .env = {{"LOCKSTEP_LOG_DIR", folder.path()}}}))
@@ -348,11 +348,8 @@ TEST(MetricsLog, WhereThereIsNoRoom_IsOneWarning_AndTheProgramGoesOn) {
 }
 
 LOCKSTEP_CHILD(logs_after_refusals) {
-  std::vector<storage::BadUrl> bad = storage::bad_urls();
-  std::erase_if(bad, [](const auto& each) { return each.url.empty(); });  // It stands for no files.
-  const auto use = [](const std::string& url) { configure({.folder = url}); };
-  storage::expect_refused("configure", bad, use);
-  storage::expect_refused("configure", storage::object_urls(), use);
+  storage::expect_refused("configure", storage::bad_optional_folders(),
+                          [](const std::string& url) { configure({.folder = url}); });
   log(1, {{"loss", 1}});
   flush();
   EXPECT_TRUE(fs::is_empty(".")) << "a refused folder is used";
