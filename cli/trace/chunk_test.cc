@@ -48,7 +48,7 @@ void expect_same(const TraceChunk& a, const TraceChunk& b) {
   }
 }
 
-TEST(TraceChunk, WithAnyTexts_IsReadAsItWasWritten) {
+TEST(TraceChunk, WithAnyTexts_IsReadBackUnchanged) {
   ChunkWriter writer;
   ChunkReader reader;
   for (const auto& [what, text] : testing::outside_texts()) {

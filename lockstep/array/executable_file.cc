@@ -144,8 +144,10 @@ class ExecutableFile {
  private:
   /// The digest is right, so it was not damaged on its way.
   [[noreturn]] void fail_forged(std::string_view why) const {
-    fail("[load_executable] the file of {} holds what serialize() does not write: {}; write it again",
-         file_.program().name(), why);
+    fail(
+        "[load_executable] the file of {} has contents that serialize() does not write: {}; serialize it "
+        "again",
+        file_.program().name(), why);
   }
 
   LoadedExecutable read_program() {

@@ -192,8 +192,8 @@ std::size_t begin_of_code(std::string_view message) {
   throw std::logic_error("no machine code");
 }
 
-/// What is written around the machine code is not taken on trust, even with its digest made again.
-TEST(Executable, Forged_IsReadOrRefusedWithAnError) {
+/// Bytes before the machine code are changed, and the digest is made again.
+TEST(Executable, Forged_IsReadOrRefused) {
   const Array x = device_put(waves({8, 2}), NamedSharding(make_mesh({{"i", 4}}), P("i")));
   const std::string bytes =
       jit([](Array x) { return std::pair(sum(sin(x)), x * 2); }).lower(x).compile().serialize();

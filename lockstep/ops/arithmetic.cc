@@ -47,7 +47,7 @@ Array scaled(const std::string& name, const Operand& x, double factor) {
                           [factor](Tracers t) { return lax::mul(t[0], lax::full_like(t[0], factor)); });
 }
 
-/// Without its sign, in the unsigned integers: the least signed one has none among the signed.
+/// The absolute value as an unsigned integer: that of the least signed integer does not fit its own dtype.
 Array magnitude(const Array& x) { return lax::convert_element_type(abs(x), bits_of(x.dtype())); }
 
 /// Euclid's algorithm, unrolled: of numbers below 2^bits it ends within 1.45 * bits divisions.

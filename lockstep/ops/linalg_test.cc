@@ -303,7 +303,7 @@ TEST(Products, OfBools_AreTheOrOfAnds) {
   EXPECT_THAT(bools(einsum("ij->j", {x})), ElementsAre(1, 0, 1));
   EXPECT_THAT(bools(einsum("ii->", {array({{false, true}, {true, false}})})), ElementsAre(0));
   EXPECT_THAT(bools(einsum("bij,bjk->bik", {expand_dims(x, 0), expand_dims(y, 0)})), ElementsAre(0, 1, 0, 0));
-  // With others they are numbers; and of many the count does not come round to 0.
+  // With numbers they are numbers. The count of many products does not wrap around to 0.
   EXPECT_THAT(integers(matmul(x, astype(y, int32))), ElementsAre(0, 1, 0, 0));
   const Array many = lockstep::ones({1 << 17}, bool_);
   EXPECT_THAT(bools(dot(many, many)), ElementsAre(1));

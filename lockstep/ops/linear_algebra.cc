@@ -79,7 +79,7 @@ Array ops::dot_general(const Array& x, const Array& y, DotGeneralParams params, 
   params.precision = precision_text(options.precision);
   if (x.dtype() != DType::kBool || options.preferred_element_type)
     return lax::dot_general(x, y, std::move(params));
-  // Of counts in f32, which lose their last digits and never become 0.
+  // Counts in f32 may be rounded, but never to 0.
   auto count = [](const Array& array) { return lax::convert_element_type(array, DType::kF32); };
   const Array sum = lax::dot_general(count(x), count(y), std::move(params));
   return lax::ne(sum, lax::full_like(sum, 0));
