@@ -199,6 +199,14 @@ TEST(FindRing, FindsWhoWaitForEachOther) {
   e.operation = {8, 200, 5};
   e.begun = {{100, 2}, {200, 5}};
   EXPECT_EQ(find_ring({d, e}, 0), (std::vector<Wait>{d, e})) << "in another group, and has not come to 7";
+  const Wait f{1, 2, {7, 100, 3}, 1, "B", "x", {0}};
+  e.missing = {1};
+  EXPECT_EQ(find_ring({d, e, f}, 0), (std::vector<Wait>{d, e, f})) << "C waits for B, which is in 7 with A";
+  EXPECT_TRUE(find_ring({d, f}, 0).empty()) << "C, which both need, has not said for whom it waits";
+  const Wait g{0, 1, {7, 100, 3}, 1, "A", "x", {3}};
+  EXPECT_TRUE(find_ring({g, e, f}, 0).empty()) << "nobody has said that C is in 7";
+  EXPECT_EQ(find_ring({g, e, f}, 0, {{0, 0}, {1, 1}, {2, 2}, {3, 2}}), (std::vector<Wait>{g, e, f}))
+      << "C is a member of 7, and has not come there";
   const auto decoded = decode(encode({a, b}));
   EXPECT_EQ(decoded, (std::vector<Wait>{a, b}));
   EXPECT_EQ(decoded.at(0).missing, a.missing);

@@ -24,6 +24,7 @@ HostsCommunicator::HostsCommunicator(Job& job, std::vector<Member> members, Host
       }()),
       local_(std::move(local)),
       locals_(members_.size()) {
+  if (local_ != nullptr) local_->belong_to(members_);
   for (int rank = 0; rank < size(); ++rank) {
     if (members_[rank].process != job.options().process_index) continue;
     locals_[rank] = std::make_unique<Local>();

@@ -48,8 +48,7 @@ struct Lists {
     devices_per_process = 1 + static_cast<int>(below(2));
     if (way == "two devices of a process") devices_per_process = 2;
     hosts = way == "two hosts" || below(3) == 0 ? 2 : 1;
-    // Over several hosts it shows as a stall: that a device takes no part may change at any time.
-    if (way == "a device is missing") hosts = 1, processes = std::max(processes, 3);
+    if (way == "a device is missing") processes = std::max(processes, 3);
     odd = static_cast<int>(below(static_cast<std::size_t>(processes)));
     for (int device = 0; device < processes * devices_per_process; ++device) usual.push_back(device);
     std::shuffle(usual.begin(), usual.end(), random);

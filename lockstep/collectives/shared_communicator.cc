@@ -183,7 +183,8 @@ void SharedCommunicator::sleep_until(const Call& call, int rank, Done done, Miss
                                   ? call.step_of
                                   : operation_of(group_number(members_), locals_[rank].operation, call);
   LongWait wait(
-      job_, members_[rank].device, operation, [&] { return member_text(rank); }, [&] { return call.text; });
+      job_, members_[rank].device, operation, [&] { return member_text(rank); }, [&] { return call.text; },
+      all_members_);
   SegmentHeader& header = segment_.header();
   for (;;) {
     header.sleepers.fetch_add(1, std::memory_order_seq_cst);

@@ -41,6 +41,9 @@ class SharedCommunicator : public Communicator {
   /// Wakes sleeping threads, to look for failures.
   void wake_sleepers();
 
+  /// The operations are steps of ones over several hosts, with these members, which must outlive it.
+  void belong_to(const std::vector<Member>& members) { all_members_ = &members; }
+
  private:
   /// The progress of a local member.
   struct alignas(64) Local {
@@ -91,6 +94,7 @@ class SharedCommunicator : public Communicator {
 
   Job& job_;
   const std::vector<Member> members_;
+  const std::vector<Member>* all_members_ = nullptr;  ///< of all hosts
   Segment segment_;
   const std::vector<const std::byte*> arenas_;
   std::vector<Local> locals_;

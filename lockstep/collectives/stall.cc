@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/job.h"
@@ -22,15 +23,22 @@ constexpr std::chrono::milliseconds kLong(700);  ///< A wait shorter than this a
 constexpr std::chrono::milliseconds kRound(300), kLongestRound(5000);
 constexpr std::uint64_t kQuickRounds = 5;
 
-/// Whether a device is in the operation in which another one waits for it, or has gone on from there.
-bool has_come(const Wait& awaited, const Wait& waiting) {
+/// Where the device that another one waits for is.
+enum class Place {
+  kElsewhere,  ///< It has not come to the operation.
+  kThere,      ///< It is in the same operation.
+  kGoneOn,     ///< What it sent is on its way.
+};
+
+Place place_of(const Wait& awaited, const Wait& waiting) {
   const Operation &theirs = awaited.operation, &ours = waiting.operation;
-  if (ours.number == 0) return false;
-  if (theirs.number == ours.number) return true;
+  if (ours.number == 0) return Place::kElsewhere;
+  if (theirs.number == ours.number) return Place::kThere;
   const auto begun = awaited.begun.find(ours.group);
-  if (begun == awaited.begun.end()) return false;
-  // It may be at the same place with another call.
-  return begun->second > ours.count || (begun->second == ours.count && theirs.group != ours.group);
+  if (begun == awaited.begun.end()) return Place::kElsewhere;
+  if (begun->second > ours.count) return Place::kGoneOn;
+  // At the same place with another call, it is elsewhere.
+  return begun->second == ours.count && theirs.group != ours.group ? Place::kGoneOn : Place::kElsewhere;
 }
 
 /// Whether each thread of the ring has looked since, so that none only waits for a processor.
@@ -39,20 +47,24 @@ bool have_looked(const std::vector<Wait>& ring, const std::vector<Wait>& before)
                     [](const Wait& now, const Wait& then) { return now == then && now.looks > then.looks; });
 }
 
-/// Extends `path` to a way along missing devices back to its first wait.
-bool close_ring(const std::vector<Wait>& waits, std::set<int>& seen, std::vector<Wait>& path) {
+/// Extends `path` to a way along missing devices back to its first wait. `elsewhere`: some device of the path
+/// has not come to the operation in which the one before it waits. A ring without such a device is one
+/// operation, whose data are on their way.
+bool close_ring(const std::vector<Wait>& waits, std::set<std::pair<int, bool>>& seen, std::vector<Wait>& path,
+                bool elsewhere) {
   for (int missing : path.back().missing) {
-    if (missing == path.front().device) {
-      if (has_come(path.front(), path.back())) continue;
-      return true;
-    }
     const auto same_device = [&](const Wait& wait) { return wait.device == missing; };
+    const bool closes = missing == path.front().device;
     // A device that waits twice is driven by two threads, of which one may help the other.
-    if (std::count_if(waits.begin(), waits.end(), same_device) != 1) continue;
-    const Wait& next = *std::find_if(waits.begin(), waits.end(), same_device);
-    if (has_come(next, path.back()) || !seen.insert(missing).second) continue;
+    if (!closes && std::count_if(waits.begin(), waits.end(), same_device) != 1) continue;
+    const Wait next = closes ? path.front() : *std::find_if(waits.begin(), waits.end(), same_device);
+    const Place place = place_of(next, path.back());
+    if (place == Place::kGoneOn) continue;
+    const bool some_elsewhere = elsewhere || place == Place::kElsewhere;
+    if (closes && some_elsewhere) return true;
+    if (closes || !seen.emplace(missing, some_elsewhere).second) continue;
     path.push_back(next);
-    if (close_ring(waits, seen, path)) return true;
+    if (close_ring(waits, seen, path, some_elsewhere)) return true;
     path.pop_back();
   }
   return false;
@@ -60,12 +72,17 @@ bool close_ring(const std::vector<Wait>& waits, std::set<int>& seen, std::vector
 
 }  // namespace
 
-std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device) {
+std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device, const std::vector<Member>& members) {
   for (const Wait& wait : waits) {
     if (wait.device != device) continue;
     std::vector<Wait> path = {wait};
-    std::set<int> seen = {device};
-    if (!close_ring(waits, seen, path)) return {};
+    std::set<std::pair<int, bool>> seen;
+    if (!close_ring(waits, seen, path, false)) {
+      for (const Member& member : members)
+        if (member.device != device) path.front().missing.push_back(member.device);
+      seen.clear();
+      if (members.empty() || !close_ring(waits, seen, path, false)) return {};
+    }
     const auto lower = [](const Wait& a, const Wait& b) { return a.device < b.device; };
     std::rotate(path.begin(), std::min_element(path.begin(), path.end(), lower), path.end());
     return path;
@@ -153,8 +170,8 @@ std::map<std::uint64_t, std::uint64_t> WaitTable::begun(int device) const {
 }
 
 LongWait::LongWait(Job& job, int device, const Operation& operation, std::function<std::string()> who,
-                   std::function<std::string()> text)
-    : job_(job), who_(std::move(who)), text_(std::move(text)), round_(kRound) {
+                   std::function<std::string()> text, const std::vector<Member>* members)
+    : job_(job), who_(std::move(who)), text_(std::move(text)), members_(members), round_(kRound) {
   wait_.device = device;
   wait_.operation = operation;
 }
@@ -187,7 +204,8 @@ void LongWait::look(const std::vector<int>& missing) {
   if (asked_ != TimePoint()) {
     std::vector<Wait> waits = job_.peers().heard_waits(asked_);
     for (Wait& wait : job_.waits().list()) waits.push_back(std::move(wait));
-    std::vector<Wait> ring = find_ring(waits, wait_.device);
+    std::vector<Wait> ring =
+        find_ring(waits, wait_.device, members_ != nullptr ? *members_ : std::vector<Member>());
     if (!ring.empty() && have_looked(ring, ring_)) {
       const std::string message = describe_ring(ring);
       std::vector<std::pair<int, std::uint64_t>> in_ring;

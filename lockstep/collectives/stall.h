@@ -35,9 +35,13 @@ struct Wait {
 
 /// Waits that wait for each other in a ring, including that of `device`, beginning with the lowest device;
 /// empty if there are none. Such a ring never ends, because a device is in one collective at a time. A device
-/// in the same operation as the one that waits for it has arrived, and one that has gone on from there has
-/// sent all that it had to: only its data is still in transit.
-std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device);
+/// that has gone on from the operation in which another one waits for it is in no ring, because it has sent
+/// all that it had to. Devices in the same operation wait for each other's data; they are in a ring only with
+/// a device that has not come there and waits, in the end, for one of them elsewhere: the two do the
+/// operations in different orders. For the first wait of `device`, `members` are all devices of its
+/// operation, if it is over several hosts: it waits for each of them in the end.
+std::vector<Wait> find_ring(const std::vector<Wait>& waits, int device,
+                            const std::vector<Member>& members = {});
 
 /// The error message for a ring.
 std::string describe_ring(const std::vector<Wait>& ring);
@@ -71,8 +75,10 @@ class WaitTable {
 /// theirs, to find out whether processes wait for each other. Made when a wait begins, which costs nothing.
 class LongWait {
  public:
+  /// `members`: all devices of an operation over several hosts, of which Wait::begun says who has come; they
+  /// must live as long as the wait.
   LongWait(Job& job, int device, const Operation& operation, std::function<std::string()> who,
-           std::function<std::string()> text);
+           std::function<std::string()> text, const std::vector<Member>* members = nullptr);
   ~LongWait();
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
@@ -87,6 +93,7 @@ class LongWait {
 
   Job& job_;
   std::function<std::string()> who_, text_;
+  const std::vector<Member>* members_;
   Wait wait_;
   TimePoint asked_{}, next_{};
   std::chrono::milliseconds round_;  ///< the time between a question and reading its answers; grows during

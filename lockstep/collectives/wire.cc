@@ -109,7 +109,7 @@ void Wire::connect(const std::vector<int>& ranks) {
     LongWait wait(
         job_, members_[rank_].device, operation(call()),
         [&] { return describe_member(members_, rank_, job_.options().process_count); },
-        [&] { return call().text; });
+        [&] { return call().text; }, &members_);
     try {
       job_.peers().wait_connected(member.process, [&] {
         job_.check();
@@ -247,7 +247,7 @@ void Wire::block(Awaited awaited_rank, Done done) {
   LongWait wait(
       job_, members_[rank_].device, operation(call()),
       [&] { return describe_member(members_, rank_, job_.options().process_count); },
-      [&] { return call().text; });
+      [&] { return call().text; }, &members_);
   using TimePoint = steady_clock::time_point;
   TimePoint next_look = steady_clock::now() + kSleep, lost_at;
   std::chrono::milliseconds limit = kSleep;

@@ -33,6 +33,7 @@ constexpr std::chrono::milliseconds kLook(50);  ///< Between two looks for failu
 constexpr std::chrono::milliseconds kTryAgain(1);
 constexpr int kTriesALook = 50;
 constexpr std::chrono::milliseconds kStorePoll(250);     ///< The same, where each takes a call of the store.
+constexpr std::chrono::milliseconds kConnectAfter(700);  ///< to the process whose list does not come
 constexpr std::chrono::milliseconds kListsTimeout(500);  ///< For the others' lists after a divergence.
 
 class WorldImpl : public World {
@@ -209,9 +210,13 @@ class WorldImpl : public World {
     const watch::Doing connecting(watch::Kind::kConnect, purpose.doing);
     // All hosts ask one coordinator.
     const auto poll = std::max(kStorePoll, std::chrono::milliseconds(hosts / 4));
+    const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> theirs;
     while (!theirs) {
       job_.check();
+      // Only a connected peer tells that the processes diverge.
+      if (std::chrono::steady_clock::now() - start > kConnectAfter)
+        job_.peers().wait_connected(first, [&] { job_.check(); });
       job_.check_peer(first, fmt::format("process {} set up a communicator with it", options.process_index));
       try {
         theirs = options.store->get(key, poll);
