@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/collectives/allocator.h"
+#include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
@@ -53,6 +53,18 @@ const std::map<std::string, Kind> kKinds = {{"all-reduce", Kind::kAllReduce},
                                             {"broadcast", Kind::kBroadcast},
                                             {"barrier", Kind::kBarrier}};
 
+// The memory of members, which the others may read, as that of a program's arrays.
+Arena& arena() {
+  static Arena made(std::size_t{64} << 30);
+  return made;
+}
+void* take(std::size_t bytes) {
+  void* const block = bytes >= Arena::kLeastBytes ? arena().allocate(bytes) : std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (block == nullptr) std::abort();
+  return block;
+}
+void give_back(void* block) { arena().owns(block) ? arena().free(block) : std::free(block); }
+
 void measure(Communicator& communicator, const Options& options, const std::string& kind, std::size_t bytes) {
   const int n = options.processes;
   Collective c;
@@ -66,22 +78,17 @@ void measure(Communicator& communicator, const Options& options, const std::stri
   decide.count = 1;
   const Call go_on = make_call(decide, n);
 
-  void* in = nullptr;
-  void* reused = nullptr;
-  if (posix_memalign(&in, 64, call.input_bytes + 64) != 0 ||
-      posix_memalign(&reused, 64, call.output_bytes + 64) != 0) {
-    std::abort();
-  }
+  void* const in = take(call.input_bytes + 64);
+  void* const reused = take(call.output_bytes + 64);
   std::fill_n(static_cast<float*>(in), call.input_bytes / 4, 1.0f);
   std::vector<double> times;
   const auto start = steady_clock::now();
   for (bool more = true; more;) {
     for (int i = 0; i < 20; ++i) {
       const auto before = steady_clock::now();
-      void* out = reused;
-      if (options.fresh && posix_memalign(&out, 64, call.output_bytes + 64) != 0) std::abort();
+      void* const out = options.fresh ? take(call.output_bytes + 64) : reused;
       communicator.run(call, options.index, in, out);
-      if (options.fresh) std::free(out);
+      if (options.fresh) give_back(out);
       times.push_back(std::chrono::duration<double, std::micro>(steady_clock::now() - before).count());
       if (bytes >= (32 << 20) && i == 4) break;
     }
@@ -90,8 +97,8 @@ void measure(Communicator& communicator, const Options& options, const std::stri
     communicator.run(go_on, options.index, &verdict, &verdict);
     more = verdict != 0;
   }
-  std::free(in);
-  std::free(reused);
+  give_back(in);
+  give_back(reused);
   std::sort(times.begin(), times.end());
   if (options.index == 0) {
     fmt::print("{:>14} {:>10} bytes  {} processes{}  min {:>10.1f} us  median {:>10.1f} us  ({} calls)\n",
@@ -102,7 +109,6 @@ void measure(Communicator& communicator, const Options& options, const std::stri
 }
 
 int be_member(const Options& options) {
-  tune_allocator(true);
   if (options.pin) {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -117,7 +123,7 @@ int be_member(const Options& options) {
                               .device_process = processes,
                               .store = &store,
                               .job_id = "bench",
-                              .arena = process_arena()});
+                              .arena = &arena()});
   Communicator& communicator = world->communicator(devices);
   for (const std::string& kind : options.kinds) {
     for (std::size_t bytes : options.sizes) measure(communicator, options, kind, bytes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/collectives/allocator.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -15,14 +14,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_HAS_POSIX_MEMALIGN 1
-#endif
+#include "lockstep/base/imports.h"
 
 namespace lockstep::collectives {
 namespace {
 
-#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
 std::atomic<bool> huge_pages{false};
 std::atomic<Arena*> arena{nullptr};  // never destroyed: blocks are freed until the very end
 
@@ -30,18 +26,6 @@ constexpr std::size_t kLarge = 4 << 20;
 constexpr std::size_t kHugePage = 2 << 20;
 
 bool is_alignment(std::size_t n) { return n % sizeof(void*) == 0 && n != 0 && (n & (n - 1)) == 0; }
-
-/// A function of the next allocator: of one that was loaded before the C library (jemalloc, tcmalloc, a
-/// checker), or of the C library.
-template <class Function>
-Function* next_of(std::atomic<Function*>& known, const char* name) {
-  Function* next = known.load(std::memory_order_relaxed);
-  if (next == nullptr) {
-    next = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-    known.store(next, std::memory_order_relaxed);
-  }
-  return next;
-}
 
 Arena* owner_of(const void* block) {
   Arena* own = arena.load(std::memory_order_acquire);
@@ -73,39 +57,10 @@ void ask_for_huge_pages(void* block, std::size_t size) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
   errno = before;
 }
-#endif
 
-}  // namespace
+// What a library calls in place of the C library's functions of these names.
 
-AllocatorTuning tune_allocator(bool shares, const Environment& environment) {
-#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
-  huge_pages = environment.get("LOCKSTEP_HUGE_PAGES") != "0";
-  if (shares && process_arena() == nullptr && environment.get("LOCKSTEP_SHARED_BLOCKS") != "0") open_arena();
-  return {huge_pages, process_arena() != nullptr};
-#else
-  static_cast<void>(shares);
-  static_cast<void>(environment);
-  return {};
-#endif
-}
-
-Arena* process_arena() {
-#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
-  return arena.load(std::memory_order_acquire);
-#else
-  return nullptr;
-#endif
-}
-
-}  // namespace lockstep::collectives
-
-#ifdef LOCKSTEP_HAS_POSIX_MEMALIGN
-// These take the place of those that the program would have without them, for plugins that are opened later
-// too.
-
-extern "C" int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
-  using namespace lockstep::collectives;
-  static std::atomic<int (*)(void**, std::size_t, std::size_t)> next{nullptr};
+int aligned_block(void** block, std::size_t alignment, std::size_t size) {
   if (size >= Arena::kLeastBytes && is_alignment(alignment)) {
     if (Arena* own = arena.load(std::memory_order_acquire)) {
       if (void* made = own->allocate(size, alignment)) {
@@ -118,24 +73,19 @@ extern "C" int posix_memalign(void** block, std::size_t alignment, std::size_t s
   // A block that the C library maps by itself may also begin at a huge page.
   constexpr std::size_t kAlwaysMapped = 32 << 20;
   if (huge && size > kAlwaysMapped && is_alignment(alignment) && alignment < kHugePage) alignment = kHugePage;
-  const int error = next_of(next, "posix_memalign")(block, alignment, size);
+  const int error = ::posix_memalign(block, alignment, size);
   if (huge && error == 0) ask_for_huge_pages(*block, size);
   return error;
 }
 
-extern "C" void free(void* block) noexcept {
-  using namespace lockstep::collectives;
-  static std::atomic<void (*)(void*)> next{nullptr};
-  if (block == nullptr) return;
-  if (Arena* own = owner_of(block)) return own->free(block);
-  next_of(next, "free")(block);
+void free_any(void* block) {
+  if (Arena* own = block != nullptr ? owner_of(block) : nullptr) return own->free(block);
+  std::free(block);
 }
 
-extern "C" void* realloc(void* block, std::size_t size) noexcept {
-  using namespace lockstep::collectives;
-  static std::atomic<void* (*)(void*, std::size_t)> next{nullptr};
+void* change_size(void* block, std::size_t size) {
   Arena* own = owner_of(block);
-  if (own == nullptr) return next_of(next, "realloc")(block, size);
+  if (own == nullptr) return std::realloc(block, size);
   void* moved = std::malloc(size);
   if (moved == nullptr && size != 0) return nullptr;
   if (moved != nullptr) std::memcpy(moved, block, std::min(size, own->size_of_block(block)));
@@ -143,10 +93,29 @@ extern "C" void* realloc(void* block, std::size_t size) noexcept {
   return moved;
 }
 
-extern "C" std::size_t malloc_usable_size(void* block) noexcept {
-  using namespace lockstep::collectives;
-  static std::atomic<std::size_t (*)(void*)> next{nullptr};
+std::size_t usable_size(void* block) {
   if (Arena* own = owner_of(block)) return own->size_of_block(block);
-  return next_of(next, "malloc_usable_size")(block);
+  return ::malloc_usable_size(block);
 }
-#endif
+
+template <class Function>
+bool serve(void* library, const char* name, Function* function) {
+  return replace_import(library, name, reinterpret_cast<void*>(function));
+}
+
+}  // namespace
+
+AllocatorTuning tune_allocator(void* library, bool shares, const Environment& environment) {
+  // First those that free: no block of the arena may come to one that does not know it.
+  const bool frees = serve(library, "free", free_any);
+  serve(library, "realloc", change_size);
+  serve(library, "malloc_usable_size", usable_size);
+  if (!frees || !serve(library, "posix_memalign", aligned_block)) return {};
+  huge_pages = environment.get("LOCKSTEP_HUGE_PAGES") != "0";
+  if (shares && process_arena() == nullptr && environment.get("LOCKSTEP_SHARED_BLOCKS") != "0") open_arena();
+  return {huge_pages, process_arena() != nullptr};
+}
+
+Arena* process_arena() { return arena.load(std::memory_order_acquire); }
+
+}  // namespace lockstep::collectives

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -21,44 +23,79 @@ namespace {
 
 constexpr std::size_t kBytes = 64 << 20;
 
-long page_faults_of_a_fresh_block(std::size_t bytes) {
+/// testdata/library_that_allocates.cxx
+struct Library {
+  explicit Library(const char* path = LIBRARY_THAT_ALLOCATES)
+      : handle(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    EXPECT_NE(handle, nullptr) << dlerror();
+    find(make, "make_block");
+    find(error, "error_of_block");
+    find(free, "free_block");
+    find(free_by_address, "free_block_by_address");
+    find(change, "change_block");
+    find(size, "size_of_block");
+  }
+  template <class Function>
+  void find(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(dlsym(handle, name));
+    EXPECT_NE(function, nullptr) << name;
+  }
+
+  void* handle;
+  void* (*make)(std::size_t alignment, std::size_t bytes);
+  int (*error)(std::size_t alignment, std::size_t bytes);
+  void (*free)(void*);
+  void (*free_by_address)(void*);
+  void* (*change)(void*, std::size_t bytes);
+  std::size_t (*size)(void*);
+};
+
+MapEnvironment with(const std::string& name, const std::string& value) {
+  return MapEnvironment(std::map<std::string, std::string>{{name, value}});
+}
+
+long page_faults_of_a_fresh_block(const Library& library, std::size_t bytes) {
   rusage before, after;
   getrusage(RUSAGE_SELF, &before);
-  void* block = nullptr;
-  EXPECT_EQ(posix_memalign(&block, 64, bytes), 0);
+  void* block = library.make(64, bytes);
+  EXPECT_NE(block, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 64, 0u);
   std::memset(block, 1, bytes);
   asm volatile("" : : "r"(block) : "memory");
   getrusage(RUSAGE_SELF, &after);
-  std::free(block);
+  library.free(block);
   return after.ru_minflt - before.ru_minflt;
 }
 
 TEST(TuneAllocator, MakesLargeBlocksOfHugePages) {
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
-  if (!tune_allocator(false).huge_pages) GTEST_SKIP() << "not in this build";
+  const Library library;
+  ASSERT_TRUE(tune_allocator(library.handle, false, MapEnvironment({})).huge_pages);
   if (setting.empty() || setting.find("[never]") != std::string::npos)
     GTEST_SKIP() << "huge pages: " << setting;
-  EXPECT_LT(page_faults_of_a_fresh_block(kBytes), 2000);
-  EXPECT_FALSE(
-      tune_allocator(false, MapEnvironment(std::map<std::string, std::string>{{"LOCKSTEP_HUGE_PAGES", "0"}}))
-          .huge_pages);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's allocator";
+#endif
+  EXPECT_LT(page_faults_of_a_fresh_block(library, kBytes), 2000);
+  EXPECT_FALSE(tune_allocator(library.handle, false, with("LOCKSTEP_HUGE_PAGES", "0")).huge_pages);
   if (setting.find("[madvise]") != std::string::npos) {
-    EXPECT_GT(page_faults_of_a_fresh_block(kBytes), 10'000);
+    EXPECT_GT(page_faults_of_a_fresh_block(library, kBytes), 10'000);
   }
-  EXPECT_TRUE(tune_allocator(false, MapEnvironment(std::map<std::string, std::string>{})).huge_pages);
+  EXPECT_TRUE(tune_allocator(library.handle, false, MapEnvironment({})).huge_pages);
 }
 
 TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
-  void* block = nullptr;
-  if (tune_allocator(false).huge_pages) {  // A sanitizer ends the process.
-    EXPECT_EQ(posix_memalign(&block, 3, 8), EINVAL);
-    EXPECT_EQ(posix_memalign(&block, 24, 8), EINVAL);
-  }
+  const Library library;
+  ASSERT_TRUE(tune_allocator(library.handle, false).huge_pages);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They end the process.
+  EXPECT_EQ(library.error(3, 8), EINVAL);
+  EXPECT_EQ(library.error(24, 8), EINVAL);
+#endif
   for (std::size_t alignment : {8, 64, 4096, 4 << 20}) {
     for (std::size_t bytes : {0, 1, 1000, 5 << 20, 40 << 20}) {
-      ASSERT_EQ(posix_memalign(&block, alignment, bytes), 0);
+      void* block = library.make(alignment, bytes);
+      ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u);
       std::memset(block, 7, bytes);
       std::free(block);
@@ -66,52 +103,82 @@ TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
   }
 }
 
-TEST(TuneAllocator, IsFoundByLibrariesThatAreOpenedLater) {
-  if (!tune_allocator(false).huge_pages) GTEST_SKIP() << "not in this build";
-  EXPECT_EQ(dlsym(RTLD_DEFAULT, "posix_memalign"), reinterpret_cast<void*>(&posix_memalign));
-  Dl_info info{};
-  ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "posix_memalign"), &info), 0);
-  EXPECT_THAT(info.dli_fname, ::testing::Not(::testing::HasSubstr("libc.so")));
+TEST(TuneAllocator, OfALibraryThatAllocatesNothing_IsOff) {
+  void* const maths = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(maths, nullptr);
+  const AllocatorTuning tuning = tune_allocator(maths, true);
+  EXPECT_FALSE(tuning.huge_pages);
+  EXPECT_FALSE(tuning.shares);
 }
 
 /// In a process of its own, as the arena stays.
-LOCKSTEP_CHILD(takes_large_blocks_from_its_arena) {
-  ASSERT_TRUE(tune_allocator(true).shares);
+LOCKSTEP_CHILD(serves_a_library_from_its_arena) {
+  const Library library;
+  ASSERT_TRUE(tune_allocator(library.handle, true).shares);
   const Arena* arena = process_arena();
   ASSERT_NE(arena, nullptr);
   for (std::size_t alignment : {64, 4096, 1 << 20}) {
     for (std::size_t bytes : {1 << 20, 5 << 20, 40 << 20}) {
-      void* block = nullptr;
-      ASSERT_EQ(posix_memalign(&block, alignment, bytes), 0);
+      void* block = library.make(alignment, bytes);
+      ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
       EXPECT_GE(arena->offset_of(block, bytes), 0);
-      EXPECT_GE(malloc_usable_size(block), bytes);
+      EXPECT_GE(library.size(block), bytes);
       std::memset(block, 3, bytes);
-      block = std::realloc(block, bytes / 2);
+      block = library.change(block, bytes / 2);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(arena->offset_of(block, 1), -1);
       EXPECT_EQ(static_cast<char*>(block)[bytes / 2 - 1], 3);
-      std::free(block);
+      library.free(block);
+      library.free_by_address(library.make(alignment, bytes));
     }
   }
-  void* small = nullptr;
-  ASSERT_EQ(posix_memalign(&small, 64, 1000), 0);
+  const void* const first = library.make(64, 2 << 20);
+  EXPECT_TRUE(arena->owns(first));
+  void* small = library.make(64, 1000);
   EXPECT_FALSE(arena->owns(small));
-  std::free(small);
-  EXPECT_EQ(dlsym(RTLD_DEFAULT, "free"), reinterpret_cast<void*>(&std::free));
+  library.free(small);
+  library.free(std::malloc(5 << 20));
 }
 
 TEST(TuneAllocator, WhereTheProcessShares_LargeBlocksAreOfItsArena) {
-  if (!tune_allocator(false).huge_pages) GTEST_SKIP() << "not in this build";
-  for (const auto& result :
-       testing::run_processes({.count = 1, .child = "takes_large_blocks_from_its_arena"}))
+  for (const auto& result : testing::run_processes({.count = 1, .child = "serves_a_library_from_its_arena"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(keeps_its_own_allocator) {
+  const Library library;
+  ASSERT_TRUE(tune_allocator(library.handle, true).shares);
+  void* block = nullptr;
+  ASSERT_EQ(posix_memalign(&block, 4096, 4 << 20), 0);
+  EXPECT_FALSE(process_arena()->owns(block));
+  std::memset(block, 7, 4 << 20);
+  const pid_t child = fork();
+  if (child == 0) {
+    block = std::realloc(block, 8 << 20);
+    _exit(static_cast<char*>(block)[(4 << 20) - 1] == 7 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  std::free(block);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  for (const char* name : {"posix_memalign", "free", "realloc", "malloc_usable_size"}) {
+    Dl_info info{};
+    ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, name), &info), 0);
+    EXPECT_THAT(info.dli_fname, ::testing::HasSubstr("libc.so")) << name;
+  }
+#endif
+}
+
+TEST(TuneAllocator, ProgramsBlocksAreItsOwn_AlsoInAForkedChild) {
+  for (const auto& result : testing::run_processes({.count = 1, .child = "keeps_its_own_allocator"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 TEST(TuneAllocator, WhereTheEnvironmentSaysSo_SharesNothing) {
-  EXPECT_FALSE(tune_allocator(
-                   true, MapEnvironment(std::map<std::string, std::string>{{"LOCKSTEP_SHARED_BLOCKS", "0"}}))
-                   .shares);
+  const Library library;
+  EXPECT_FALSE(tune_allocator(library.handle, true, with("LOCKSTEP_SHARED_BLOCKS", "0")).shares);
 }
 
 }  // namespace

@@ -7,9 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/base/memory_file.h"
 
 namespace lockstep::collectives {
@@ -17,12 +21,20 @@ namespace {
 
 constexpr std::size_t kGrain = 64 << 10;  // offsets and sizes are multiples of it
 constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kOpened = 64 << 20;  ///< How much more can be accessed at a time.
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 
-Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages) : most_kept_(kept) {
+bool Arena::counts_strictly() {
+  int mode = 0;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  return mode == 2;
+}
+
+Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages, bool reserve)
+    : most_kept_(kept), reserve_(reserve) {
   bytes = round_up(bytes, kHugePage);
   FileDescriptor file(make_memory_file("lockstep-blocks", bytes));
   if (!file) return;
@@ -34,14 +46,15 @@ Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages) : most_kept_(
   auto* const end = static_cast<std::byte*>(room) + bytes + kHugePage;
   if (base != room) munmap(room, static_cast<std::size_t>(base - static_cast<std::byte*>(room)));
   if (base + bytes != end) munmap(base + bytes, static_cast<std::size_t>(end - (base + bytes)));
-  if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0) ==
-      MAP_FAILED) {
+  if (mmap(base, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0) == MAP_FAILED) {
     munmap(base, bytes);
     return;
   }
   if (huge_pages) madvise(base, bytes, MADV_HUGEPAGE);
   // A child would write into the parent's arrays.
   madvise(base, bytes, MADV_DONTFORK);
+  // The kernel would fill each hole with a page to write it.
+  madvise(base, bytes, MADV_DONTDUMP);
   file_ = std::move(file);
   base_ = base;
   bytes_ = bytes;
@@ -74,14 +87,25 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
     if (range == free_.end()) return nullptr;
   }
   const auto [begin, whole] = *range;
-  free_.erase(range);
   const std::size_t at = alignment > kGrain ? round_up(begin, alignment) : begin;
+  if (!open_block(at, at + bytes, whole.has_pages)) return nullptr;
+  free_.erase(range);
   if (at > begin) free_.emplace(begin, Free{at - begin, whole.has_pages});
   const std::size_t end = begin + whole.bytes;
   if (end > at + bytes) free_.emplace(at + bytes, Free{end - at - bytes, whole.has_pages});
   if (whole.has_pages) kept_ -= bytes;
   taken_.emplace(at, bytes);
   return base_ + at;
+}
+
+bool Arena::open_block(std::size_t begin, std::size_t end, bool has_pages) {
+  if (end > opened_) {
+    const std::size_t until = std::min(round_up(end, kOpened), bytes_);
+    if (mprotect(base_ + opened_, until - opened_, PROT_READ | PROT_WRITE) != 0) return false;
+    opened_ = until;
+  }
+  return !reserve_ || has_pages ||
+         fallocate(file_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) == 0;
 }
 
 void Arena::free(void* block) {
@@ -155,24 +179,29 @@ ArenaView::ArenaView(const FileDescriptor& fd) {
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0 || status.st_size <= 0) return;
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  void* base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (base == MAP_FAILED) return;
   madvise(base, bytes, MADV_DONTFORK);
+  madvise(base, bytes, MADV_DONTDUMP);
   base_ = static_cast<std::byte*>(base);
   bytes_ = bytes;
 }
 
-ArenaView::ArenaView(ArenaView&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-ArenaView& ArenaView::operator=(ArenaView&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
+ArenaView::ArenaView(const Arena& own)
+    : base_(own.base()), opened_(std::numeric_limits<std::size_t>::max()) {}
 
 ArenaView::~ArenaView() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (bytes_ != 0) munmap(const_cast<std::byte*>(base_), bytes_);
+}
+
+void ArenaView::open(std::size_t end) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t before = opened_.load(std::memory_order_relaxed);
+  const std::size_t until = std::min(round_up(end, kOpened), bytes_);
+  if (until <= before) return;
+  if (mprotect(const_cast<std::byte*>(base_) + before, until - before, PROT_READ) != 0)
+    fail("cannot read the memory of another process of this host: {}", std::strerror(errno));
+  opened_.store(until, std::memory_order_release);
 }
 
 }  // namespace lockstep::collectives

@@ -13,20 +13,28 @@ namespace lockstep::collectives {
 
 /// Large blocks of a process's memory that other processes of its host may read: a part of the address space
 /// that maps one memory file. Blocks get pages as they are written. Freed blocks keep their pages for later
-/// blocks, up to a limit. All methods may be called from any thread.
+/// blocks, up to a limit. What no block has taken yet cannot be accessed, so that nothing that walks the
+/// address space gives it pages (mlockall); core files are without the arena. All methods may be called from
+/// any thread.
 class Arena {
  public:
   static constexpr std::size_t kLeastBytes = 1 << 20;  ///< smaller blocks gain nothing
   static constexpr std::size_t kKeptBytes = 256 << 20;
 
   /// An arena of `bytes` of address space, which itself takes no memory. Freed blocks keep pages of at most
-  /// `kept` bytes. Has no descriptor if the system does not provide such memory.
-  explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true);
+  /// `kept` bytes. Has no descriptor if the system does not provide such memory. With `reserve` a block has
+  /// its pages before it is written: where the system counts memory strictly, it would otherwise end the
+  /// program (SIGBUS) in place of an error.
+  explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true,
+                 bool reserve = counts_strictly());
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Null if there is no room. The content of the block is undefined.
+  /// Whether vm.overcommit_memory is 2.
+  static bool counts_strictly();
+
+  /// Null if there is no room or memory. The content of the block is undefined.
   void* allocate(std::size_t bytes, std::size_t alignment = 64);
 
   bool owns(const void* block) const {
@@ -61,35 +69,51 @@ class Arena {
   void add_free(std::size_t offset, Free range);
   void drop_pages(std::size_t offset, std::size_t bytes);
   void drop_all_pages();
+  /// Allows access to the first `end` bytes, and reserves memory for the block at their end.
+  bool open_block(std::size_t begin, std::size_t end, bool has_pages);
 
   FileDescriptor file_;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
   const std::size_t most_kept_;
+  const bool reserve_;
   mutable std::mutex mutex_;
-  std::size_t kept_ = 0;
+  std::size_t kept_ = 0, opened_ = 0;
   Ranges free_;
   std::map<std::size_t, std::size_t> taken_;  // blocks by offset
   std::atomic<bool> abandoned_ = false;
 };
 
-/// Another process's arena, mapped for reading.
+/// Another process's arena, mapped for reading as far as it was asked for.
 class ArenaView {
  public:
   ArenaView() = default;
 
+  /// Of this process's own arena, which must outlive it.
+  explicit ArenaView(const Arena& own);
+
   /// From a descriptor that the other process has sent. Not readable if the file is empty or there is no
   /// address space.
   explicit ArenaView(const FileDescriptor& fd);
-  ArenaView(ArenaView&& other) noexcept;
-  ArenaView& operator=(ArenaView&& other) noexcept;
   ~ArenaView();
+  ArenaView(const ArenaView&) = delete;
+  ArenaView& operator=(const ArenaView&) = delete;
 
-  const std::byte* base() const { return base_; }
+  bool is_readable() const { return base_ != nullptr; }
+
+  /// These bytes of a block, which must be in the arena. May be called from any thread.
+  const std::byte* read(std::size_t offset, std::size_t bytes) {
+    if (offset + bytes > opened_.load(std::memory_order_acquire)) open(offset + bytes);
+    return base_ + offset;
+  }
 
  private:
-  std::byte* base_ = nullptr;
-  std::size_t bytes_ = 0;
+  void open(std::size_t end);
+
+  const std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;  ///< 0 if the memory belongs to another object
+  std::mutex mutex_;
+  std::atomic<std::size_t> opened_ = 0;
 };
 
 }  // namespace lockstep::collectives

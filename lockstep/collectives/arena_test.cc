@@ -2,13 +2,23 @@
 #include "lockstep/collectives/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
+#include <string>
+
+#include "lockstep/testing/processes.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -24,16 +34,18 @@ std::size_t resident(const Arena& arena) {
 
 TEST(Arena, BlocksAreReadThroughAViewWhereTheyAre) {
   Arena arena(64 * kMiB);
-  const ArenaView view(arena.descriptor_to_read());
-  ASSERT_NE(view.base(), nullptr);
+  ArenaView view(arena.descriptor_to_read());
+  ASSERT_TRUE(view.is_readable());
   auto* block = static_cast<std::byte*>(arena.allocate(3 * kMiB));
   ASSERT_NE(block, nullptr);
   std::memset(block, 0x5a, 3 * kMiB);
   const std::int64_t at = arena.offset_of(block, 3 * kMiB);
   ASSERT_GE(at, 0);
-  EXPECT_EQ(std::memcmp(view.base() + at, block, 3 * kMiB), 0);
+  const std::byte* seen = view.read(static_cast<std::size_t>(at), 3 * kMiB);
+  EXPECT_EQ(std::memcmp(seen, block, 3 * kMiB), 0);
   block[17] = std::byte{1};
-  EXPECT_EQ(view.base()[at + 17], std::byte{1});
+  EXPECT_EQ(seen[17], std::byte{1});
+  EXPECT_EQ(ArenaView(arena).read(static_cast<std::size_t>(at), 3 * kMiB), block);
   arena.free(block);
 }
 
@@ -133,9 +145,77 @@ TEST(Arena, InAForkedChildThatAbandonsIt_FreesNothing) {
 }
 
 TEST(ArenaView, OfNothingReadsNothing) {
-  EXPECT_EQ(ArenaView(FileDescriptor()).base(), nullptr);
-  EXPECT_EQ(ArenaView().base(), nullptr);
+  EXPECT_FALSE(ArenaView(FileDescriptor()).is_readable());
+  EXPECT_FALSE(ArenaView().is_readable());
 }
+
+TEST(Arena, WhereMemoryIsCountedStrictly_ABlockHasItsPagesBeforeItIsWritten) {
+  Arena counts(256 * kMiB, 0, /*huge_pages=*/false, /*reserve=*/true), usual(256 * kMiB, 0, false, false);
+  EXPECT_NE(counts.allocate(16 * kMiB), nullptr);
+  EXPECT_NE(usual.allocate(16 * kMiB), nullptr);
+  EXPECT_GE(resident(counts), 16 * kMiB);
+  EXPECT_EQ(resident(usual), 0U);
+}
+
+/// Larger than the machine's memory and all limits.
+constexpr std::size_t kHuge = std::size_t{1} << 40;
+
+/// The arena and a view of it, both of which something walks.
+struct Both {
+  Arena arena{kHuge, 0, false};
+  ArenaView view{arena.descriptor_to_read()};
+  void* block = arena.allocate(4 * kMiB);
+
+  Both() {
+    EXPECT_TRUE(view.is_readable());
+    std::memset(block, 1, 4 * kMiB);
+    const std::int64_t at = arena.offset_of(block, 4 * kMiB);
+    EXPECT_EQ(view.read(static_cast<std::size_t>(at), 4 * kMiB)[17], std::byte{1});
+  }
+};
+
+LOCKSTEP_CHILD(locks_its_memory) {
+  const Both both;
+  const int locked = mlockall(MCL_CURRENT);
+  EXPECT_TRUE(locked == 0 || errno == EPERM || errno == ENOMEM) << std::strerror(errno);
+  EXPECT_LT(resident(both.arena), 256 * kMiB);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // They take more address space themselves.
+TEST(Arena, InAProcessThatLocksItsMemory_TakesNoMore) {
+  const auto results = testing::run_processes({.count = 1, .child = "locks_its_memory"});
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
+}
+
+LOCKSTEP_CHILD(aborts_and_dumps_core) {
+  const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+  EXPECT_EQ(setrlimit(RLIMIT_CORE, &all), 0);
+  const Both both;
+  std::ifstream areas("/proc/self/smaps");
+  std::size_t dumped = 0, kilobytes = 0;
+  for (std::string line; std::getline(areas, line);) {
+    if (line.starts_with("Size:")) kilobytes = std::stoull(line.substr(5));
+    // "dd": do not dump.
+    if (line.starts_with("VmFlags:") && line.find(" dd") == line.npos) dumped += kilobytes;
+  }
+  EXPECT_LT(dumped, std::size_t{64} << 20) << "kilobytes";
+  std::abort();
+}
+
+TEST(Arena, IsInNoCoreFile) {
+  testing::Processes processes({.count = 1, .child = "aborts_and_dumps_core"});
+  const testing::ProcessResult result = processes.wait(0);
+  EXPECT_EQ(result.signal, SIGABRT) << result.log;
+  EXPECT_EQ(result.log.find("Failure"), std::string::npos) << result.log;
+  // Where the system writes core files into the working folder.
+  for (const auto& file : std::filesystem::directory_iterator(processes.folder(0))) {
+    if (file.path().filename().native().starts_with("core")) {
+      EXPECT_LT(file.file_size(), 100 * kMiB) << file.path();
+    }
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace lockstep::collectives

@@ -24,7 +24,8 @@ bool SharedCommunicator::run_direct(const Call& call, int rank, const std::byte*
   const Kind kind = call.collective.kind;
   Local& local = locals_[rank];
   const Arena* arena = job_.options().arena;
-  const bool can_read = std::ranges::none_of(arenas_, [](const std::byte* base) { return base == nullptr; });
+  const bool can_read =
+      std::ranges::none_of(arenas_, [](const ArenaView* arena) { return arena == nullptr; });
   // An output is only read in an all-reduce, and an input that no member needs not at all.
   Addresses own{0, 0};
   if (arena == nullptr || !can_read) {
@@ -49,8 +50,8 @@ bool SharedCommunicator::run_direct(const Call& call, int rank, const std::byte*
     std::memcpy(&theirs, segment_.words(static_cast<int>(member)).posts[slot].data, sizeof theirs);
     all = all && theirs.in >= 0 && theirs.out >= 0;
     if (!all) break;
-    local.inputs[member] = arenas_[member] + theirs.in;
-    local.outputs[member] = arenas_[member] + theirs.out;
+    local.inputs[member] = arenas_[member]->read(static_cast<std::size_t>(theirs.in), call.input_bytes);
+    local.outputs[member] = arenas_[member]->read(static_cast<std::size_t>(theirs.out), call.output_bytes);
   }
   if (!all) return false;
   if (kind == Kind::kAllReduce)

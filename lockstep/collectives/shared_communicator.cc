@@ -45,7 +45,7 @@ class Turn {
 }  // namespace
 
 SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
-                                       std::vector<const std::byte*> arenas)
+                                       std::vector<ArenaView*> arenas)
     : job_(job), members_(std::move(members)), segment_(std::move(segment)), arenas_(std::move(arenas)) {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     Local& local = locals_.emplace_back(job.peers().crowding());

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/patience.h"
@@ -29,9 +30,8 @@ namespace lockstep::collectives {
 /// of these are in arenas (arena.h), each member reads the others' inputs in place, and nothing is staged.
 class SharedCommunicator : public Communicator {
  public:
-  /// `arenas`: for each member, where this process can read its arena; null if it cannot.
-  SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
-                     std::vector<const std::byte*> arenas);
+  /// `arenas`: for each member, its arena as this process can read it; null if it cannot.
+  SharedCommunicator(Job& job, std::vector<Member> members, Segment segment, std::vector<ArenaView*> arenas);
 
   int size() const override { return static_cast<int>(members_.size()); }
   const std::vector<Member>& members() const override { return members_; }
@@ -96,7 +96,7 @@ class SharedCommunicator : public Communicator {
   const std::vector<Member> members_;
   const std::vector<Member>* all_members_ = nullptr;  ///< of all hosts
   Segment segment_;
-  const std::vector<const std::byte*> arenas_;
+  const std::vector<ArenaView*> arenas_;
   std::vector<Local> locals_;
 
   std::atomic<bool> broken_ = false;

@@ -38,7 +38,9 @@ constexpr std::chrono::milliseconds kListsTimeout(500);  ///< For the others' li
 
 class WorldImpl : public World {
  public:
-  explicit WorldImpl(const WorldOptions& options) : job_(options, [this] { wake_sleepers(); }) {}
+  explicit WorldImpl(const WorldOptions& options) : job_(options, [this] { wake_sleepers(); }) {
+    if (options.arena != nullptr && options.arena->base() != nullptr) own_arena_.emplace(*options.arena);
+  }
 
   Communicator& communicator(const std::vector<int>& devices, const std::string& doing, int device) override {
     const std::shared_ptr<Entry> entry = entry_of(devices);
@@ -168,7 +170,7 @@ class WorldImpl : public World {
     HostLayout layout(members, job_.options());
     if (layout.host_count() == 1) {
       Segment segment = share_segment(members, purpose);
-      std::vector<const std::byte*> arenas = share_arenas(members, purpose);
+      std::vector<ArenaView*> arenas = share_arenas(members, purpose);
       auto made = std::make_unique<SharedCommunicator>(job_, std::move(members), std::move(segment),
                                                        std::move(arenas));
       const auto wake = [communicator = made.get()] { communicator->wake_sleepers(); };
@@ -184,7 +186,7 @@ class WorldImpl : public World {
       Segment segment = share_segment(here, purpose);
       // What they reduce on the way to other hosts is in no arena.
       local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment),
-                                                   std::vector<const std::byte*>(here.size()));
+                                                   std::vector<ArenaView*>(here.size()));
     }
     auto made =
         std::make_unique<HostsCommunicator>(job_, std::move(members), std::move(layout), std::move(local));
@@ -334,9 +336,8 @@ class WorldImpl : public World {
     throw DivergenceError(message);
   }
 
-  /// Where this process can read the members' arenas; null for members without one. Each pair of processes
-  /// exchanges this once.
-  std::vector<const std::byte*> share_arenas(const std::vector<Member>& members, const Purpose& purpose) {
+  /// The members' arenas; null for members without one. Each pair of processes exchanges this once.
+  std::vector<ArenaView*> share_arenas(const std::vector<Member>& members, const Purpose& purpose) {
     const int self = job_.options().process_index;
     const std::string key = "blocks";
     {
@@ -349,10 +350,10 @@ class WorldImpl : public World {
         job_.peers().send(member.process, key, fd.get());
       }
     }
-    std::vector<const std::byte*> bases;
+    std::vector<ArenaView*> arenas;
     for (const Member& member : members) {
       if (member.process == self) {
-        bases.push_back(job_.options().arena != nullptr ? job_.options().arena->base() : nullptr);
+        arenas.push_back(own_arena_ ? &*own_arena_ : nullptr);
         continue;
       }
       View& view = view_of(member.process);
@@ -376,9 +377,9 @@ class WorldImpl : public World {
           throw;
         }
       }
-      bases.push_back(view.arena->base());
+      arenas.push_back(view.arena->is_readable() ? &*view.arena : nullptr);
     }
-    return bases;
+    return arenas;
   }
 
   /// Not to outlive the purpose.
@@ -426,6 +427,7 @@ class WorldImpl : public World {
   std::map<std::vector<int>, int> numbers_;  // of the communicators of these devices, ascending
   std::set<int> told_;                       // the processes that have been told of the own arena
   std::map<int, View> views_;
+  std::optional<ArenaView> own_arena_;
   mutable Job job_;  // After what its thread uses through wake_sleepers, so that it goes first.
 };
 

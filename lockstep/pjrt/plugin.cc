@@ -39,7 +39,7 @@ const Fetched& fetched_for(std::string_view platform) {
 /// The last function of the table that this layer calls; all others that it calls are before it.
 constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompileOptions);
 
-const PJRT_Api* open(const std::string& path) {
+std::pair<void*, const PJRT_Api*> open(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     fail<PjrtError>(
@@ -79,7 +79,7 @@ const PJRT_Api* open(const std::string& path) {
   }
   LOCKSTEP_PJRT_ARGS(PJRT_Plugin_Initialize_Args, args);
   check(api, api->PJRT_Plugin_Initialize(&args), fmt::format("initializing the plugin {}", path));
-  return api;
+  return {library, api};
 }
 
 std::string to_text(const PJRT_NamedValue& value) {

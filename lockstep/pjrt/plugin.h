@@ -47,10 +47,15 @@ class Plugin {
 
   const PJRT_Api* api() const { return api_; }
 
+  /// As dlopen has returned it.
+  void* library() const { return library_; }
+
  private:
-  Plugin(std::string path, const PJRT_Api* api) : path_(std::move(path)), api_(api) {}
+  Plugin(std::string path, std::pair<void*, const PJRT_Api*> opened)
+      : path_(std::move(path)), library_(opened.first), api_(opened.second) {}
 
   std::string path_;
+  void* library_;
   const PJRT_Api* api_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform

@@ -147,7 +147,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   open_devices();
   if (described()) return;
   exchange_topology();
-  collectives::tune_allocator(!native_collectives() && shares_its_host());
+  collectives::tune_allocator(client_->plugin()->library(), !native_collectives() && shares_its_host());
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
   std::vector<std::string> process_host;

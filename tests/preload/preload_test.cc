@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "lockstep/collectives/allocator.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep {
@@ -29,6 +30,26 @@ LOCKSTEP_CHILD(computes_with_arrays_of_all_sizes) {
   }
 }
 
+LOCKSTEP_CHILD(shares_its_results) {
+  initialize();
+  const Array x = jit([](Array y) { return y + y; })(ones({std::int64_t{1} << 20}));
+  x.block_until_ready();
+  const collectives::Arena* const arena = collectives::process_arena();
+  ASSERT_NE(arena, nullptr);
+  EXPECT_TRUE(arena->owns(x.addressable_shards()[0].data));
+  const std::vector<char> own(4 << 20);
+  EXPECT_FALSE(arena->owns(own.data()));
+}
+
+/// Of two processes on a host: the other one reads the results in place.
+void expect_shared_results(const testing::Variables& environment) {
+  for (const auto& result :
+       run_processes({.count = 2, .child = "shares_its_results", .env = environment, .coordinator = true}))
+    EXPECT_EQ(result.exit_code, 0) << "signal " << result.signal << ": " << result.log;
+}
+
+TEST(SharedResults, AreInTheArena_AndNothingElse) { expect_shared_results({}); }
+
 void expect_to_compute_with(const std::string& allocator) {
   for (const char* huge_pages : {"1", "0"}) {
     const auto results =
@@ -37,6 +58,7 @@ void expect_to_compute_with(const std::string& allocator) {
                        .env = {{"LD_PRELOAD", allocator}, {"LOCKSTEP_HUGE_PAGES", huge_pages}}});
     EXPECT_EQ(results[0].exit_code, 0) << "signal " << results[0].signal << ": " << results[0].log;
   }
+  expect_shared_results({{"LD_PRELOAD", allocator}});
 }
 
 TEST(Preload, AllocatorGetsBackWhatItHasMade) { expect_to_compute_with(LOCKSTEP_STANDIN_MALLOC); }
