@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/testing/other_users.h"
+
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/testing/temporary_folder.h"
+
+namespace lockstep::testing {
+namespace fs = std::filesystem;
+namespace {
+
+void must(bool worked, const char* what) {
+  if (!worked) fail("[testing] {}: {}", what, std::strerror(errno));
+}
+
+void give(const fs::path& path, uid_t user, mode_t mode, gid_t group = static_cast<gid_t>(-1)) {
+  if (geteuid() == 0)
+    must(lchown(path.c_str(), user, group == static_cast<gid_t>(-1) ? user : group) == 0, "chown");
+  if (!fs::is_symlink(path)) must(chmod(path.c_str(), mode) == 0, "chmod");
+}
+
+void folder(const fs::path& path, uid_t user, mode_t mode, gid_t group = static_cast<gid_t>(-1)) {
+  fs::create_directory(path);
+  give(path, user, mode, group);
+}
+
+fs::path write(const fs::path& path, std::string_view contents, uid_t user, mode_t mode,
+               gid_t group = static_cast<gid_t>(-1)) {
+  std::ofstream(path, std::ios::binary) << contents;
+  give(path, user, mode, group);
+  return path;
+}
+
+fs::path link(const fs::path& path, const fs::path& to, uid_t user) {
+  fs::create_symlink(to, path);
+  give(path, user, 0);
+  return path;
+}
+
+/// In a folder of `owner`.
+auto in_folder_of(uid_t owner, mode_t mode, gid_t group, uid_t owner_of_file = kOwnUser) {
+  return [=](const fs::path& in, const std::string& file, std::string_view contents) {
+    folder(in / "folder", owner, mode, group);
+    return write(in / "folder" / file, contents, owner_of_file, 0644);
+  };
+}
+
+auto of_mode(uid_t owner, mode_t mode, gid_t group) {
+  return [=](const fs::path& in, const std::string& file, std::string_view contents) {
+    return write(in / file, contents, owner, mode, group);
+  };
+}
+
+std::vector<GivenFile> make_given_files() {
+  std::vector<GivenFile> files;
+  const auto add = [&](const char* name, const char* words, bool needs_root, auto make) {
+    files.push_back({name, words, needs_root, make});
+  };
+  add("a file of its own", "good", false, of_mode(kOwnUser, 0644, kOwnUser));
+  add("a file of root", "good", true, of_mode(0, 0644, 0));
+  add("a file that its private group can write", "good", true, of_mode(kOwnUser, 0664, kOwnUser));
+  add("a file in a sticky folder", "good", false, in_folder_of(0, 01777, 0));
+  add("a link of its own to a file of its own", "good", false,
+      [](const fs::path& in, const std::string& file, std::string_view contents) {
+        folder(in / "shared", 0, 01777);
+        return link(in / "shared" / file, write(in / "target", contents, kOwnUser, 0644), kOwnUser);
+      });
+  add("a file of another user", "belongs to user uid 61002", true, of_mode(kOtherUser, 0644, kOtherUser));
+  add("a folder of another user", "belongs to user uid 61002", true,
+      in_folder_of(kOtherUser, 0755, kOtherUser));
+  add("a sticky folder of another user", "belongs to user uid 61002", true,
+      in_folder_of(kOtherUser, 01777, kOtherUser));
+  add("a folder of another user further above", "belongs to user uid 61002", true,
+      [](const fs::path& in, const std::string& file, std::string_view contents) {
+        folder(in / "other", kOtherUser, 0755);
+        folder(in / "other" / "own", kOwnUser, 0755);
+        return write(in / "other" / "own" / file, contents, kOwnUser, 0644);
+      });
+  add("a link of another user to a file of its own", "the link", true,
+      [](const fs::path& in, const std::string& file, std::string_view contents) {
+        folder(in / "shared", 0, 01777);
+        return link(in / "shared" / file, write(in / "target", contents, kOwnUser, 0644), kOtherUser);
+      });
+  add("a folder that is a link of another user", "the link", true,
+      [](const fs::path& in, const std::string& file, std::string_view contents) {
+        folder(in / "shared", 0, 01777);
+        folder(in / "own", kOwnUser, 0755);
+        link(in / "shared" / "folder", in / "own", kOtherUser);
+        write(in / "own" / file, contents, kOwnUser, 0644);
+        return in / "shared" / "folder" / file;
+      });
+  add("a link of its own to a folder of another user", "belongs to user uid 61002", true,
+      [](const fs::path& in, const std::string& file, std::string_view contents) {
+        folder(in / "other", kOtherUser, 0755);
+        return link(in / file, write(in / "other" / "target", contents, kOwnUser, 0644), kOwnUser);
+      });
+  add("a file that a group can write", "can be written by the group gid 61003", true,
+      of_mode(kOwnUser, 0664, kSharedGroup));
+  add("a folder that a group can write", "can be written by the group gid 61003", true,
+      in_folder_of(kOwnUser, 0775, kSharedGroup));
+  add("a file that everyone can write", "can be written by everyone", false,
+      of_mode(kOwnUser, 0666, kOwnUser));
+  add("a folder that everyone can write", "can be written by everyone", false,
+      in_folder_of(kOwnUser, 0777, kOwnUser));
+  add("a FIFO", "is a FIFO", false, [](const fs::path& in, const std::string& file, std::string_view) {
+    must(mkfifo((in / file).c_str(), 0600) == 0, "mkfifo");
+    give(in / file, kOwnUser, 0600);
+    return in / file;
+  });
+  add("a socket", "is a socket", false, [](const fs::path& in, const std::string& file, std::string_view) {
+    sockaddr_un address{.sun_family = AF_UNIX};
+    const std::string path = in / "s";
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(bind(made, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
+    close(made);
+    fs::rename(in / "s", in / file);
+    give(in / file, kOwnUser, 0600);
+    return in / file;
+  });
+  add("a folder", "is a folder", false, [](const fs::path& in, const std::string& file, std::string_view) {
+    folder(in / file, kOwnUser, 0755);
+    return in / file;
+  });
+  add("a link to nothing", "missing", false,
+      [](const fs::path& in, const std::string& file, std::string_view) {
+        return link(in / file, "nowhere", kOwnUser);
+      });
+  add("a link to itself", "Too many levels", false,
+      [](const fs::path& in, const std::string& file, std::string_view) {
+        return link(in / file, in / file, kOwnUser);
+      });
+  return files;
+}
+
+}  // namespace
+
+bool can_be_other_users() {
+  static const bool can = [] {
+    if (geteuid() == 0) return true;
+    std::fprintf(stderr, "this is not root: files of other users and groups are left out\n");
+    return false;
+  }();
+  return can;
+}
+
+AsUser::AsUser(uid_t user) {
+  must(setgroups(0, nullptr) == 0 && setresgid(static_cast<gid_t>(-1), user, static_cast<gid_t>(-1)) == 0 &&
+           setresuid(static_cast<uid_t>(-1), user, static_cast<uid_t>(-1)) == 0,
+       "acting as another user");
+}
+
+AsUser::~AsUser() {
+  if (setresuid(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) != 0 ||
+      setresgid(static_cast<gid_t>(-1), 0, static_cast<gid_t>(-1)) != 0)
+    std::abort();
+}
+
+const std::vector<GivenFile>& given_files() {
+  static const std::vector<GivenFile> files = make_given_files();
+  return files;
+}
+
+void for_given_files(const std::string& file, std::string_view contents,
+                     const std::function<void(const GivenFile&, const std::filesystem::path&)>& check) {
+  for (const GivenFile& given : given_files()) {
+    if (given.needs_root && !can_be_other_users()) continue;
+    SCOPED_TRACE(given.name);
+    const TemporaryFolder all;
+    fs::permissions(all.path(), fs::perms(0755));
+    folder(all.path() / "in", kOwnUser, 0755);
+    const fs::path path = given.make(all.path() / "in", file, contents);
+    if (geteuid() != 0) {
+      check(given, path);
+    } else {
+      const AsUser own(kOwnUser);
+      check(given, path);
+    }
+  }
+}
+
+}  // namespace lockstep::testing
