@@ -3,16 +3,16 @@
 
 #include <dlfcn.h>
 #include <fmt/ranges.h>
-#include <link.h>
 
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <system_error>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/trusted_file.h"
 #include "lockstep/pjrt/api.h"
 #include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 
@@ -40,8 +40,9 @@ const Fetched& fetched_for(std::string_view platform) {
 constexpr std::size_t kLeastApiSize = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_GetCompileOptions);
 
 std::pair<void*, const PJRT_Api*> open(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+  const TrustedFile file = open_trusted_file(path);
+  if (!file.why_not.empty()) fail<PjrtError>("[pjrt] the plugin {} is not used: {}", path, file.why_not);
+  if (!file) {
     fail<PjrtError>(
         "[pjrt] there is no plugin at {}: run scripts/setup, or set LOCKSTEP_PJRT_PLUGIN to the path of one",
         path);
@@ -155,64 +156,33 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
   registered = handler;
 }
 
-namespace {
-
-// The plugin's paths in the folders in which the linked program looks for libraries: an installed Lockstep
-// adds its own folder there.
-std::vector<std::string> linked_plugin_paths(std::string_view file) {
-  std::vector<std::string> paths;
-  void* program = dlopen(nullptr, RTLD_LAZY);
-  Dl_serinfo size{};
-  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return paths;
-  std::vector<std::max_align_t> storage(size.dls_size / sizeof(std::max_align_t) + 1);
-  auto* found = reinterpret_cast<Dl_serinfo*>(storage.data());
-  *found = size;
-  if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return paths;
-  std::error_code error;
-  for (unsigned i = 0; i < found->dls_cnt; ++i) {
-    const fs::path path = fs::path(found->dls_serpath[i].dls_name) / file;
-    if (fs::exists(path, error)) paths.push_back(path);
-  }
-  return paths;
-}
-
-}  // namespace
-
 std::vector<std::string> default_plugin_paths(std::string_view platform) {
-  const std::string_view file = fetched_for(platform).file;
-  std::vector<std::string> paths;
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const fs::path folder = executable.parent_path();
-    for (const char* place : {".", "../lib/lockstep", "../third_party/pjrt", "../../third_party/pjrt",
-                              "../../../third_party/pjrt"}) {
-      paths.push_back((folder / place / file).lexically_normal());
-    }
-  }
-  for (const std::string& path : linked_plugin_paths(file)) paths.push_back(path);
-  for (const char* folder : {LOCKSTEP_PLUGIN_INSTALL_DIR, LOCKSTEP_PLUGIN_SOURCE_DIR}) {
-    paths.push_back(fs::path(folder) / file);
-  }
+  const std::string file(fetched_for(platform).file);
+  std::vector<std::string> paths = library_paths(file);
+  paths.push_back(fs::path(LOCKSTEP_PLUGIN_INSTALL_DIR) / file);
   return paths;
 }
 
-std::string first_existing(const std::vector<std::string>& paths) {
-  std::error_code error;
-  for (const std::string& path : paths)
-    if (fs::exists(path, error)) return path;
-  return "";
+std::string first_plugin(const std::vector<std::string>& paths) {
+  TrustedPath found = first_trusted(paths);
+  for (const std::string& refused : found.refused) logging::warning("[pjrt] {}", refused);
+  return found.path;
 }
 
 std::string find_plugin(const Environment& environment, const std::vector<std::string>& paths,
                         std::string_view platform) {
   if (auto path = environment.get("LOCKSTEP_PJRT_PLUGIN"); path && !path->empty()) return *path;
-  if (std::string path = first_existing(paths); !path.empty()) return path;
+  TrustedPath found = first_trusted(paths);
   const Fetched& wanted = fetched_for(platform);
-  fail<PjrtError>(
-      "[pjrt] no {} plugin found: run scripts/setup{}, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
-      "plugin. Looked for\n  {}",
-      wanted.title, wanted.option, fmt::join(paths, "\n  "));
+  if (found.path.empty()) {
+    found.refused.insert(found.refused.begin(), paths.begin(), paths.end());
+    fail<PjrtError>(
+        "[pjrt] no {} plugin found: run scripts/setup{}, or set LOCKSTEP_PJRT_PLUGIN to the path of a PJRT "
+        "plugin. Looked for\n  {}",
+        wanted.title, wanted.option, fmt::join(found.refused, "\n  "));
+  }
+  for (const std::string& refused : found.refused) logging::warning("[pjrt] {}", refused);
+  return found.path;
 }
 
 }  // namespace lockstep::pjrt

@@ -23,8 +23,9 @@ namespace lockstep::pjrt {
 class Plugin {
  public:
   /// Opens the plugin, with its symbols hidden from others, and initializes it. The same path returns the
-  /// same plugin. Throws PjrtError, with the path, if the file does not exist, is not a shared library, has
-  /// no `GetPjrtApi`, or has another major version or an older function table than Lockstep was built for.
+  /// same plugin. Throws PjrtError, with the path, if the file does not exist, cannot be trusted
+  /// (lockstep/base/trusted_file.h), is not a shared library, has no `GetPjrtApi`, or has another major
+  /// version or an older function table than Lockstep was built for.
   static std::shared_ptr<Plugin> load(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -61,17 +62,18 @@ class Plugin {
   std::map<std::pair<std::string, std::string>, void*> handlers_;  // by target name and platform
 };
 
-/// The paths at which the plugin of the platform, "cpu", "cuda" or "tpu", may be: relative to this
-/// executable, in the folders in which the linked executable looks for libraries (an installed Lockstep adds
-/// its own), in the install prefix, in the source tree.
+/// The paths at which the plugin of the platform, "cpu", "cuda" or "tpu", may be: in the folders in which the
+/// linked executable looks for libraries, where it exists (an installed Lockstep adds its own folder to
+/// these, a build tree its third_party/pjrt), and in the install prefix.
 std::vector<std::string> default_plugin_paths(std::string_view platform = "cpu");
 
-/// The first of the paths that exists; empty if none does.
-std::string first_existing(const std::vector<std::string>& paths);
+/// The first of the paths at which there is a file that can be trusted (lockstep/base/trusted_file.h); empty
+/// if there is none. Others before it are logged as warnings.
+std::string first_plugin(const std::vector<std::string>& paths);
 
-/// The path of the platform's plugin: LOCKSTEP_PJRT_PLUGIN if it is set and not empty (without a check that
-/// the file exists), otherwise the first of `paths` that exists. If none exists, throws a PjrtError that
-/// lists them.
+/// The path of the platform's plugin: LOCKSTEP_PJRT_PLUGIN if it is set and not empty (without a check of the
+/// file, which load() makes), otherwise first_plugin(paths). If there is none, throws a PjrtError that lists
+/// them, and why those that exist are not used.
 std::string find_plugin(const Environment& environment = Environment::process(),
                         const std::vector<std::string>& paths = default_plugin_paths(),
                         std::string_view platform = "cpu");

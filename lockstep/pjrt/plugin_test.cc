@@ -9,10 +9,14 @@
 #include <map>
 
 #include "lockstep/pjrt/test_client.h"
+#include "lockstep/testing/other_users.h"
+#include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep::pjrt {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -51,6 +55,24 @@ TEST(PluginLoad, TableOfFunctionsTooShort_IsRefused) {
               AllOf(HasSubstr("too old"), HasSubstr("has 200 bytes")));
 }
 
+TEST(PluginLoad, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
+  testing::for_given_files("plugin.so", "text", [](const testing::GivenFile& given, const fs::path& path) {
+    const std::string words = given.words == "good"      ? "cannot be opened as a shared library"
+                              : given.words == "missing" ? "there is no plugin at"
+                                                         : given.words;
+    EXPECT_THAT(error_of([&] { Plugin::load(path); }), HasSubstr(words));
+  });
+}
+
+TEST(PluginLoad, OfATebibyteWithHoles_IsNoSharedLibrary) {
+  const testing::TemporaryFolder folder;
+  const fs::path path = folder.path() / "plugin.so";
+  fs::copy_file(PLUGIN_WITH_A_SHORT_TABLE, path);
+  std::ofstream(path) << std::string(64, '\0');
+  fs::resize_file(path, std::uintmax_t{1} << 40);
+  EXPECT_THAT(error_of([&] { Plugin::load(path); }), HasSubstr("cannot be opened as a shared library"));
+}
+
 TEST(PluginLoad, TheSamePathTwice_GivesTheSamePlugin) {
   const std::string path = find_plugin();
   EXPECT_EQ(Plugin::load(path), Plugin::load(path));
@@ -78,8 +100,25 @@ TEST(FindPlugin, TheEnvironmentVariableWins) {
 }
 
 TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
-  const std::string there = ::testing::TempDir();
+  const std::string there = PLUGIN_WITH_A_SHORT_TABLE;
   EXPECT_EQ(find_plugin(environment(""), {"/nowhere/plugin.so", there}), there);
+}
+
+TEST(FindPlugin, OfEachKindOfFile_WhatCannotBeTrustedIsPassedOver_AndSaid) {
+  const std::string other = PLUGIN_WITH_A_SHORT_TABLE;
+  testing::for_given_files("plugin.so", "text", [&](const testing::GivenFile& given, const fs::path& path) {
+    const bool good = given.words == "good", missing = given.words == "missing";
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(find_plugin(environment(""), {path, other}), good ? path.string() : other);
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    if (good || missing) {
+      EXPECT_EQ(log, "");
+      return;
+    }
+    EXPECT_THAT(log, AllOf(HasSubstr("[pjrt] " + path.string() + " is not used: "), HasSubstr(given.words)));
+    EXPECT_THAT(error_of([&] { find_plugin(environment(""), {path}); }),
+                AllOf(HasSubstr("no CPU plugin found"), HasSubstr(given.words)));
+  });
 }
 
 TEST(FindPlugin, NowhereFound_ListsThePlaces) {
@@ -96,6 +135,31 @@ TEST(DefaultPluginPaths, NameThePlatformsFile) {
   EXPECT_THAT(default_plugin_paths("cpu"), ::testing::Each(HasSubstr("pjrt_c_api_cpu_plugin.so")));
   EXPECT_THAT(default_plugin_paths("cuda"), ::testing::Each(HasSubstr("xla_cuda_plugin.so")));
   EXPECT_THAT(default_plugin_paths("tpu"), ::testing::Each(HasSubstr("libtpu.so")));
+}
+
+LOCKSTEP_CHILD(prints_where_it_looks) {
+  for (const std::string& path : default_plugin_paths("cpu")) std::printf("looks at %s\n", path.c_str());
+}
+
+TEST(DefaultPluginPaths, AreNotInFoldersAboveTheProgram) {
+  const testing::TemporaryFolder folder;
+  const fs::path bin = folder.path() / "scratch" / "own" / "bin";
+  fs::create_directories(bin);
+  fs::copy_file("/proc/self/exe", bin / "program");
+  for (fs::path above = bin; above != folder.path(); above = above.parent_path()) {
+    for (const char* place : {".", "lib/lockstep", "third_party/pjrt"}) {
+      fs::create_directories(above / place);
+      std::ofstream(above / place / "pjrt_c_api_cpu_plugin.so") << "planted";
+    }
+  }
+  std::vector<std::string> command = testing::command_of_child("prints_where_it_looks");
+  command.back() = bin / "program";
+  const std::string text =
+      testing::run_processes({.program = command[0], .arguments = {command.begin() + 1, command.end()}})[0]
+          .log;
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("looks at "), ::testing::Not(HasSubstr("looks at " + folder.path().string())),
+                    ::testing::Not(HasSubstr("looks at pjrt")), ::testing::Not(HasSubstr("looks at ."))));
 }
 
 }  // namespace

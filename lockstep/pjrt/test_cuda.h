@@ -17,7 +17,7 @@ namespace lockstep::pjrt {
 
 /// Why nothing can be compiled for CUDA here; empty if it can.
 inline std::string no_cuda_compiler() {
-  if (first_existing(default_plugin_paths("cuda")).empty())
+  if (first_plugin(default_plugin_paths("cuda")).empty())
     return "the CUDA plugin was not fetched: scripts/setup --cuda";
   std::istringstream path(Environment::process().get("PATH").value_or("") + ":/usr/local/cuda/bin");
   std::error_code error;
@@ -42,7 +42,7 @@ inline std::unique_ptr<Topology> h100s(int processes, int devices_each) {
         device_memory_size: 84942979072 l2_cache_size: 52428800 memory_bandwidth: 3352320000000
       })";
   return Topology::create(
-      Plugin::load(first_existing(default_plugin_paths("cuda"))), "h100",
+      Plugin::load(first_plugin(default_plugin_paths("cuda"))), "h100",
       {{"target_config", config},
        {"topology", "1x" + std::to_string(processes) + "x" + std::to_string(devices_each)}});
 }

@@ -28,7 +28,7 @@ PluginChoice choose_plugin(const std::string& platform, const Environment& envir
     if (each == &cpu_platform() || !each->is_seen(environment, system)) continue;
     std::vector<std::string> places = paths(each->name());
     places.insert(places.begin(), each->given_path(environment));
-    if (std::string path = pjrt::first_existing(places); !path.empty()) return {path, each};
+    if (std::string path = pjrt::first_plugin(places); !path.empty()) return {path, each};
     logging::warning(
         "{} is seen, but there is no {} plugin: computing on CPU. Run {}, or set LOCKSTEP_PLATFORM=cpu",
         each->device_title(), each->title(), each->setup());

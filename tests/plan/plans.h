@@ -16,7 +16,7 @@ namespace lockstep::test {
 
 /// Why nothing can be compiled for TPUs here; empty where it can.
 inline std::string no_tpu_compiler() {
-  if (pjrt::first_existing(pjrt::default_plugin_paths("tpu")).empty())
+  if (pjrt::first_plugin(pjrt::default_plugin_paths("tpu")).empty())
     return "libtpu was not fetched: scripts/setup --tpu";
   return "";
 }

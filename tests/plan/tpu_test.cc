@@ -30,7 +30,7 @@ using testing::say;
 runtime::DescribedDevices describe(const std::string& topology) {
   const runtime::Platform& tpu = runtime::tpu_platform();
   tpu.set_environment({}, Environment::process(), cluster::System::real(), /*described=*/true);
-  return tpu.describe(topology, pjrt::Plugin::load(pjrt::first_existing(pjrt::default_plugin_paths("tpu"))));
+  return tpu.describe(topology, pjrt::Plugin::load(pjrt::first_plugin(pjrt::default_plugin_paths("tpu"))));
 }
 
 pjrt::CompileOptions on_all(const runtime::DescribedDevices& described) {
