@@ -10,12 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/own_file.h"
+#include "lockstep/base/trusted_file.h"
 
 namespace lockstep::runtime {
 namespace fs = std::filesystem;
@@ -28,49 +29,10 @@ constexpr std::size_t kDigestSize = 32;
 /// A file not finished after this long is of a process that was killed.
 constexpr std::chrono::hours kAbandonedAfter(1);
 
+/// Protobuf writes no executable of more than half of it.
+constexpr std::int64_t kLargestEntry = std::int64_t{4} << 30;
+
 std::string error_text() { return std::error_code(errno, std::generic_category()).message(); }
-
-/// Closes a file at the end of its life.
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() { close(); }
-  File(const File&) = delete;
-  bool valid() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
-  bool close() {
-    const int descriptor = std::exchange(descriptor_, -1);
-    return descriptor < 0 || ::close(descriptor) == 0;
-  }
-
- private:
-  int descriptor_;
-};
-
-/// The whole file; nullopt, with errno, if it cannot be read.
-std::optional<std::string> read_all(int descriptor) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0) return std::nullopt;
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = read(descriptor, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return std::nullopt;
-    if (count == 0) bytes.resize(done);
-    done += static_cast<std::size_t>(count);
-  }
-  return bytes;
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
 
 // An entry: kMagic, the digest of all that follows it, the key's size as text and a line end, the key, the
 // code.
@@ -109,23 +71,24 @@ void CompileCache::complain(std::string_view what) {
 std::optional<std::string> CompileCache::find(const std::string& key) {
   if (!enabled()) return std::nullopt;
   const std::string path = path_of(key);
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    if (errno != ENOENT) complain(fmt::format("{} cannot be read: {}", path, error_text()));
+  const TrustedFile file = open_trusted_file(path);
+  if (!file) {
+    if (!file.why_not.empty()) complain(fmt::format("{} is not used: {}", path, file.why_not));
     return std::nullopt;
   }
-  std::optional<std::string> entry = read_all(file.get());
-  if (!entry) {
-    complain(fmt::format("{} cannot be read: {}", path, error_text()));
+  std::string entry;
+  try {
+    entry = read_all(file, kLargestEntry);
+  } catch (const Error& error) {
+    discard(key, error.what());
     return std::nullopt;
   }
-  if (std::string wrong = take_code(*entry, key); !wrong.empty()) {
+  if (std::string wrong = take_code(entry, key); !wrong.empty()) {
     discard(key, wrong);
     return std::nullopt;
   }
-  // The modification time is the time of the last use. It cannot be set in another user's folder, which does
-  // no harm.
-  futimens(file.get(), nullptr);
+  // The modification time is the time of the last use. It cannot be set in root's folder, which does no harm.
+  futimens(file.file.get(), nullptr);
   return entry;
 }
 
@@ -139,22 +102,37 @@ void CompileCache::store(const std::string& key, std::string_view code) {
   const std::string entry = entry_of(key, code), path = path_of(key);
   if (static_cast<std::int64_t>(entry.size()) < options_.min_entry_size) return;
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return;
-  fs::create_directories(options_.folder, ignored);
+  if (fs::exists(path, ignored) || !make_folder()) return;
   if (!make_room(static_cast<std::int64_t>(entry.size()))) return;
 
   std::string unfinished = fmt::format("{}/{}XXXXXX", options_.folder, kUnfinishedPrefix);
-  File file(mkostemp(unfinished.data(), O_CLOEXEC));
-  if (!file.valid()) {
+  FileDescriptor file(mkostemp(unfinished.data(), O_CLOEXEC));
+  if (!file) {
     complain(fmt::format("the folder {} cannot be written: {}", options_.folder, error_text()));
     return;
   }
   // Not synced: a file that is incomplete after a crash of the machine does not match its digest.
-  const bool written = write_all(file.get(), entry) && fchmod(file.get(), 0644) == 0 && file.close() &&
-                       rename(unfinished.c_str(), path.c_str()) == 0;
-  if (written) return;
+  const int error = write_all(file.get(), entry);
+  if (error == 0 && fchmod(file.get(), kReadableFile) == 0 && ::close(file.release()) == 0 &&
+      rename(unfinished.c_str(), path.c_str()) == 0)
+    return;
+  if (error != 0) errno = error;
   complain(fmt::format("{} cannot be written: {}", path, error_text()));
   ::unlink(unfinished.c_str());
+}
+
+bool CompileCache::make_folder() {
+  // Somebody else may make it at the same time.
+  std::string why = distrust_folder(options_.folder);
+  if (why.empty()) {
+    why = make_own_folders(options_.folder);
+    if (why.empty())
+      why = distrust_folder(options_.folder);
+    else
+      why = "it cannot be made: " + why;
+  }
+  if (!why.empty()) complain(fmt::format("the folder {} is not used: {}", options_.folder, why));
+  return why.empty();
 }
 
 bool CompileCache::make_room(std::int64_t bytes) {

@@ -20,9 +20,10 @@ struct CompileCacheOptions {
 };
 
 /// Machine code in a folder on disk, by key (docs/compile-cache.md has the format). Any number of processes,
-/// also on several hosts, may use one folder at the same time: an entry exists completely or not at all. A
-/// failure with the folder or an entry never fails the job: it is logged, the first time as a warning, and
-/// counts as a miss. Functions may be called from any thread and do not throw.
+/// also on several hosts, may use one folder at the same time: an entry exists completely or not at all. Only
+/// a folder and entries that can be trusted (lockstep/base/trusted_file.h) are used. A failure with the
+/// folder or an entry never fails the job: it is logged, the first time as a warning, and counts as a miss.
+/// Functions may be called from any thread and do not throw.
 class CompileCache {
  public:
   explicit CompileCache(CompileCacheOptions options) : options_(std::move(options)) {}
@@ -52,6 +53,7 @@ class CompileCache {
   std::string path_of(const std::string& key) const;
 
  private:
+  bool make_folder();
   bool make_room(std::int64_t bytes);
 
   const CompileCacheOptions options_;

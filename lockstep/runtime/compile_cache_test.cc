@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -11,7 +13,9 @@
 #include <random>
 #include <thread>
 
+#include "lockstep/base/trusted_file.h"
 #include "lockstep/runtime/compile_cache_key.h"
+#include "lockstep/testing/other_users.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
 
@@ -19,6 +23,7 @@ namespace lockstep::runtime {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -156,6 +161,71 @@ TEST_F(CompileCacheTest, WhereNothingCanBeWritten_ThereAreMissesAndAWarning) {
     EXPECT_EQ(cache.find("key"), std::nullopt);
     EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("[compilation cache]"));
   }
+}
+
+TEST_F(CompileCacheTest, OfEachKindOfFile_OnlyTheCodeOfGoodOnesIsUsed) {
+  cache_.store("key", "the code");
+  const fs::path entry = cache_.path_of("key");
+  testing::for_given_files(
+      entry.filename(), read(entry), [](const testing::GivenFile& given, const fs::path& path) {
+        CompileCache cache({.folder = path.parent_path()});
+        ::testing::internal::CaptureStderr();
+        const std::optional<std::string> found = cache.find("key");
+        cache.store("another key", "its code");
+        const std::string log = ::testing::internal::GetCapturedStderr();
+        const bool good = given.words == "good", missing = given.words == "missing";
+        EXPECT_EQ(found, good ? std::optional<std::string>("the code") : std::nullopt);
+        if (good || missing)
+          EXPECT_EQ(log, "");
+        else
+          EXPECT_THAT(log, AllOf(HasSubstr("[compilation cache] " + path.string() + " is not used: "),
+                                 HasSubstr(given.words), HasSubstr("; compiling instead")));
+        const bool is_trusted = distrust_folder(path.parent_path()).empty();
+        EXPECT_EQ(fs::exists(cache.path_of("another key")),
+                  is_trusted && access(path.parent_path().c_str(), W_OK) == 0);
+      });
+}
+
+TEST_F(CompileCacheTest, AFolderBelowOneOfAnotherUser_IsNotMade) {
+  if (!testing::can_be_other_users()) return;
+  fs::permissions(folder_.path(), fs::perms(0755));
+  const fs::path other = folder_.path() / "other";
+  fs::create_directory(other);
+  fs::permissions(other, fs::perms(0777));
+  ASSERT_EQ(chown(other.c_str(), testing::kOtherUser, testing::kOtherUser), 0);
+  const testing::AsUser own(testing::kOwnUser);
+  CompileCache cache({.folder = other / "kept"});
+  ::testing::internal::CaptureStderr();
+  cache.store("key", "code");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("the folder " + (other / "kept").string() + " is not used: the folder " +
+                              other.string() + " belongs to user uid 61002"),
+                    HasSubstr("LOCKSTEP_TRUST=61002")));
+  EXPECT_TRUE(fs::is_empty(other));
+}
+
+TEST_F(CompileCacheTest, UnderAnyUmask_OnlyThisUserMayEnterTheFolder) {
+  for (const mode_t mask : {0, 002, 022}) {
+    const fs::path folder = folder_.path() / std::to_string(mask) / "below";
+    const mode_t before = umask(mask);
+    CompileCache cache({.folder = folder});
+    cache.store("key", "code");
+    umask(before);
+    EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0700));
+    EXPECT_EQ(fs::status(folder.parent_path()).permissions(), fs::perms(0700));
+    EXPECT_EQ(fs::status(cache.path_of("key")).permissions(), fs::perms(0644));
+    EXPECT_THAT(cache.find("key"), Optional(std::string("code")));
+  }
+}
+
+TEST_F(CompileCacheTest, AnEntryOfATebibyteWithHoles_IsRemovedAndKeptAnew) {
+  cache_.store("key", "code");
+  fs::resize_file(cache_.path_of("key"), std::uintmax_t{1} << 40);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(cache_.find("key"), std::nullopt);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("is not used: it has 1099511627776 bytes"));
+  cache_.store("key", "code");
+  EXPECT_THAT(cache_.find("key"), Optional(std::string("code")));
 }
 
 LOCKSTEP_CHILD(keeps_with_no_space_left) {
