@@ -17,6 +17,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/owners.h"
 #include "lockstep/base/path_walk.h"
 #include "lockstep/base/text.h"
@@ -146,6 +147,7 @@ std::vector<std::string> library_paths(const std::string& file) {
 void* load_trusted_library(const std::string& file, std::string* why_not) {
   if (void* const loaded = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return loaded;
   const TrustedPath found = first_trusted(library_paths(file));
+  for (const std::string& refused : found.refused) logging::warning("{}", refused);
   // The loader would take what was refused; the system's further folders stand in its cache.
   if (found.path.empty() && !found.refused.empty()) {
     *why_not = fmt::format("{}", fmt::join(found.refused, "; "));

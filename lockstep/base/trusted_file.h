@@ -45,8 +45,9 @@ TrustedPath first_trusted(const std::vector<std::string>& paths);
 /// own. Only those that exist.
 std::vector<std::string> library_paths(const std::string& file);
 
-/// Loads a library as dlopen with RTLD_NOW | RTLD_LOCAL does, by its name, if it is loaded already, the user
-/// or the system names a file that can be trusted. Otherwise nullptr, and `why_not`.
+/// Loads a library as dlopen does with RTLD_NOW | RTLD_LOCAL, by its name. What is loaded already is taken;
+/// otherwise the first file in these folders, or the system's cache, that can be trusted. Others before it
+/// are logged as warnings. nullptr, and `why_not`, if there is none.
 void* load_trusted_library(const std::string& file, std::string* why_not);
 
 }  // namespace lockstep

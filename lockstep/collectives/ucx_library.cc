@@ -4,9 +4,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/trusted_file.h"
 #include "lockstep/collectives/ucx.h"
 
 namespace lockstep::collectives {
@@ -37,12 +39,13 @@ UcxLibrary load() {
   // as it is loaded.
   std::error_code none;
   if (!std::filesystem::exists("/sys/class/infiniband", none)) setenv("UCX_MEM_EVENTS", "n", /*overwrite=*/0);
-  void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  std::string why_not;
+  void* handle = load_trusted_library("libucp.so.0", &why_not);
   if (handle == nullptr) {
     fail(
         "the processes of this job run on several hosts, whose data is to go through UCX (for RDMA), but it "
         "cannot be loaded: {}. Install it (Debian: libucx0) on every host, or set LOCKSTEP_NETWORK=tcp",
-        dlerror());
+        why_not);
   }
   UcxLibrary library;
   const auto find = [&](auto& function, const char* name) {

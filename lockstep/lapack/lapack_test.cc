@@ -6,6 +6,10 @@
 
 #include <cstdlib>
 
+#include "lockstep/testing/other_users.h"
+#include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
+
 namespace lockstep::lapack {
 namespace {
 
@@ -30,6 +34,20 @@ TEST(Lapack, TakesAsManyThreadsAsItMay_AndLeavesTheEnvironmentAsItWas) {
     EXPECT_THAT(description(), Not(AnyOf(HasSubstr("kernels of Prescott"), HasSubstr("kernels of Core2"))));
   }
 #endif
+}
+
+LOCKSTEP_CHILD(loads_openblas) {
+  EXPECT_TRUE(is_available()) << description();
+  EXPECT_THAT(description(), HasSubstr("OpenBLAS"));
+}
+
+TEST(Lapack, ALibraryThatCannotBeTrusted_IsPassedOver_AndSaid) {
+  const testing::TemporaryFolder folder;
+  const std::string reason = testing::write_untrusted(folder.path() / "libopenblas.so.0", "planted");
+  const auto result =
+      testing::run_processes({.child = "loads_openblas", .env = {{"LD_LIBRARY_PATH", folder.path()}}})[0];
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("libopenblas.so.0 is not used: " + reason));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/trusted_file.h"
 #include "lockstep/lapack/lapack.h"
 
 namespace lockstep::lapack {
@@ -63,8 +64,8 @@ const char* least_core() {
 
 /// Opens the library. If it does not know the processor, it uses kernels for one of 2004, which are a tenth
 /// as fast: then it is loaded again, with kernels that the processor supports.
-void* open() {
-  void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+void* open(std::string* why_not) {
+  void* handle = load_trusted_library(kName, why_not);
   constexpr std::array<std::string_view, 6> kOld = {"Prescott",  "Core2",  "Generic",
                                                     "Northwood", "Katmai", "Coppermine"};
   const std::string core = handle == nullptr ? "" : core_of(handle);
@@ -73,7 +74,7 @@ void* open() {
     return handle;
   dlclose(handle);
   VariableForLoading kernels("OPENBLAS_CORETYPE", least);
-  return dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  return load_trusted_library(kName, why_not);
 }
 
 int threads() {
@@ -95,11 +96,8 @@ Found load() {
   // After a call they wait for the next one for 2^18 cycles and not 2^26, some 0.1 ms: meanwhile XLA's
   // threads cannot use their CPUs.
   VariableForLoading idle("OPENBLAS_THREAD_TIMEOUT", "18");
-  void* handle = open();
-  if (handle == nullptr) {
-    library.description = dlerror();
-    return found;
-  }
+  void* handle = open(&library.description);
+  if (handle == nullptr) return found;
   std::string missing;
   const auto find = [&](auto& routine, const char* name) {
     routine = reinterpret_cast<std::remove_reference_t<decltype(routine)>>(dlsym(handle, name));

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -47,6 +48,15 @@ fs::path link(const fs::path& path, const fs::path& to, uid_t user) {
   give(path, user, 0);
   return path;
 }
+
+class NoUmask {
+ public:
+  NoUmask() : before_(umask(0)) {}
+  ~NoUmask() { umask(before_); }
+
+ private:
+  const mode_t before_;
+};
 
 /// In a folder of `owner`.
 auto in_folder_of(uid_t owner, mode_t mode, gid_t group, uid_t owner_of_file = kOwnUser) {
@@ -188,6 +198,57 @@ void for_given_files(const std::string& file, std::string_view contents,
       check(given, path);
     }
   }
+}
+
+const std::vector<PlantedFile>& planted_files() {
+  static const std::vector<PlantedFile> files = {
+      {"nothing", "", [](const fs::path&, const fs::path&) {}},
+      {"a link to a file of the user", "the link",
+       [](const fs::path& path, const fs::path& own) { fs::create_symlink(own, path); }},
+      {"a link to a new file of the user", "the link",
+       [](const fs::path& path, const fs::path& own) { fs::create_symlink(own.string() + "-new", path); }},
+      {"a link to a folder of the user", "the link",
+       [](const fs::path& path, const fs::path& own) { fs::create_symlink(own.parent_path(), path); }},
+      {"a FIFO", "belongs to user uid 61002",
+       [](const fs::path& path, const fs::path&) { must(mkfifo(path.c_str(), 0666) == 0, "mkfifo"); }},
+      {"a file", "belongs to user uid 61002",
+       [](const fs::path& path, const fs::path&) { std::ofstream(path) << "planted"; }},
+      {"a folder", "belongs to user uid 61002",
+       [](const fs::path& path, const fs::path&) { fs::create_directory(path); }},
+  };
+  return files;
+}
+
+void for_planted_files(const std::string& file,
+                       const std::function<void(const PlantedFile&, const fs::path&)>& check) {
+  if (!can_be_other_users()) return;
+  for (const PlantedFile& planted : planted_files()) {
+    SCOPED_TRACE(planted.name);
+    const TemporaryFolder all;
+    fs::permissions(all.path(), fs::perms(0755));
+    const fs::path shared = all.path() / "shared", home = all.path() / "home", own = home / "profile";
+    folder(shared, 0, 01777);
+    folder(home, kOwnUser, 0755);
+    write(own, "mine", kOwnUser, 0644);
+    const NoUmask none;
+    {
+      const AsUser other(kOtherUser);
+      planted.make(shared / file, own);
+    }
+    {
+      const AsUser user(kOwnUser);
+      check(planted, shared / file);
+    }
+    std::string text;
+    std::ifstream(own) >> text;
+    EXPECT_EQ(text, "mine");
+    EXPECT_EQ(std::distance(fs::directory_iterator(home), {}), 1) << "a file was made in the user's folder";
+  }
+}
+
+std::string write_untrusted(const fs::path& file, std::string_view contents) {
+  write(file, contents, kOtherUser, geteuid() == 0 ? 0644 : 0666);
+  return file.string() + (geteuid() == 0 ? " belongs to user uid 61002" : " can be written by everyone");
 }
 
 }  // namespace lockstep::testing

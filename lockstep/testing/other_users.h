@@ -49,4 +49,24 @@ const std::vector<GivenFile>& given_files();
 void for_given_files(const std::string& file, std::string_view contents,
                      const std::function<void(const GivenFile&, const std::filesystem::path&)>& check);
 
+/// What another user has put where this one is going to write.
+struct PlantedFile {
+  std::string name;
+  std::string words;  ///< in the reason for not writing it; empty if it is to be written
+  /// `own`: a file of the user who is going to write.
+  std::function<void(const std::filesystem::path& path, const std::filesystem::path& own)> make;
+};
+
+/// One of each kind.
+const std::vector<PlantedFile>& planted_files();
+
+/// If this process is root: calls `check` for each of these, as kOwnUser without a umask, with the path in a
+/// folder that all can write. Then the test fails if a file of kOwnUser elsewhere was changed or made.
+void for_planted_files(const std::string& file,
+                       const std::function<void(const PlantedFile&, const std::filesystem::path&)>& check);
+
+/// Writes a file that this process must not execute or believe: of another user, if this process is root;
+/// otherwise one that everyone can write. Returns what a refusal says of it.
+std::string write_untrusted(const std::filesystem::path& file, std::string_view contents);
+
 }  // namespace lockstep::testing
