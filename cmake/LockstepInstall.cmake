@@ -41,3 +41,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINA
 install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Not there where the user has a plugin of his own.
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/third_party/pjrt/pjrt_c_api_cpu_plugin.so DESTINATION ${plugin_dir} OPTIONAL)
+if(TARGET lockstep_parquet)
+  install(TARGETS lockstep_parquet LIBRARY DESTINATION ${plugin_dir})
+  set(arrow ${PROJECT_SOURCE_DIR}/third_party/parquet)
+  install(PROGRAMS ${arrow}/libparquet.so.2600 ${arrow}/libarrow.so.2600 DESTINATION ${plugin_dir})
+endif()

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/trusted_file.h"
 #include "lockstep/data/file.h"
 #include "lockstep/data/plugins/parquet_plugin.h"
 
@@ -25,16 +27,21 @@ using Group = LockstepParquetGroup;
 
 constexpr std::size_t kErrorBytes = 2048;
 
+constexpr char kPlugin[] = "lockstep_parquet.so";
+
 const LockstepParquetPlugin& load() {
-  const std::string path =
-      Environment::process().get("LOCKSTEP_PARQUET_PLUGIN").value_or(LOCKSTEP_PARQUET_DEFAULT);
-  if (path.empty() || !std::filesystem::exists(path)) {
+  const std::optional<std::string> given = Environment::process().get("LOCKSTEP_PARQUET_PLUGIN");
+  const TrustedPath found = first_trusted(given ? std::vector{*given} : library_paths(kPlugin));
+  if (found.path.empty()) {
+    std::string why = given ? " at " + *given : "";
+    for (const std::string& refused : found.refused) why += "; " + refused;
     fail<DataError>(
         "[parquet] there is no plugin{}: run scripts/setup --parquet and build again, or set "
         "LOCKSTEP_PARQUET_PLUGIN to the path of one",
-        path.empty() ? "" : " at " + path);
+        why);
   }
-  void* library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string path = std::filesystem::absolute(found.path);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail<DataError>("[parquet] the plugin cannot be loaded: {}", dlerror());
   const auto entry = reinterpret_cast<LockstepParquetEntry>(dlsym(library, LOCKSTEP_PARQUET_ENTRY));
   if (entry == nullptr) {

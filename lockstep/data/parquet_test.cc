@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "lockstep/data/test_files.h"
 #include "lockstep/testing/errors.h"
+#include "lockstep/testing/other_users.h"
 #include "lockstep/testing/temporary_folder.h"
 
 // Of rows.parquet, which testdata/make_parquet.py wrote: 20 rows in groups of 7, 7 and 6.
@@ -28,6 +31,19 @@ const std::string kRows = LOCKSTEP_DATA_TESTDATA "/rows.parquet";
 const std::vector<std::string> kFields = {"i8",     "i16",   "i32",    "i64",  "u8",     "u16",  "u32",
                                           "u64",    "f16",   "f32",    "f64",  "bool",   "text", "large_text",
                                           "binary", "fixed", "tokens", "pair", "struct", "day",  "time"};
+
+/// Before a plugin is loaded, which stays.
+TEST(ParquetPlugin, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
+  testing::for_given_files("lockstep_parquet.so", "text",
+                           [](const testing::GivenFile& given, const std::filesystem::path& path) {
+                             const std::string words = given.words == "good" ? "the plugin cannot be loaded"
+                                                       : given.words == "missing" ? "there is no plugin at"
+                                                                                  : given.words;
+                             setenv("LOCKSTEP_PARQUET_PLUGIN", path.c_str(), 1);
+                             EXPECT_THAT(error_of<DataError>([] { parquet(kRows); }), HasSubstr(words));
+                             unsetenv("LOCKSTEP_PARQUET_PLUGIN");
+                           });
+}
 
 class Parquet : public ::testing::Test {
   void SetUp() override {
