@@ -3,19 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/own_file.h"
 
 namespace lockstep::cli {
 namespace {
 
 void write(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out) fail("cannot write {}", file.string());
+  if (const std::string why = write_own_file(file, text); !why.empty())
+    fail("cannot write {}: {}", file.string(), why);
 }
 
 std::string describe(const watch::ProcessReport& report) {
@@ -55,10 +53,12 @@ std::string describe(const watch::ProcessReport& report) {
 }  // namespace
 
 std::filesystem::path write_failure_report(const std::filesystem::path& folder, const FailureReport& report) {
-  const std::filesystem::path place = folder / fmt::format("{}.attempt-{}", report.job_id, report.attempt);
-  std::error_code error;
-  std::filesystem::create_directories(place, error);
-  if (error) fail("cannot make the folder {}: {}", place.string(), error.message());
+  const std::filesystem::path wanted = folder / fmt::format("{}.attempt-{}", report.job_id, report.attempt);
+  std::string why = make_own_folders(folder);
+  if (!why.empty()) fail("cannot make the folder {}: {}", wanted.string(), why);
+  NewFolder made = make_new_folder(wanted);
+  if (!made.why_not.empty()) fail("cannot make the folder {}: {}", wanted.string(), made.why_not);
+  const std::filesystem::path place = made.path;
   std::string summary = report.words + "\n";
   if (!report.difference.empty() && report.words.find(report.difference) == std::string::npos)
     summary += report.difference + "\n";

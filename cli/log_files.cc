@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "cli/descriptors.h"
-#include "cli/open_file.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/own_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -65,21 +65,27 @@ void keep_earlier(const std::filesystem::path& folder, const std::function<bool(
     if (log->number == 0 && entry.symlink_status().type() == std::filesystem::file_type::regular)
       earlier.push_back(entry.path());
   }
-  for (const auto& file : earlier)
-    std::filesystem::rename(file, file.string() + "." + std::to_string(highest + 1));
+  for (const auto& file : earlier) {
+    std::error_code error;
+    std::filesystem::rename(file, file.string() + "." + std::to_string(highest + 1), error);
+    // Another user's, in a folder of all: where a log needs this name, that is said.
+    if (error && error != std::errc::operation_not_permitted)
+      throw std::filesystem::filesystem_error("renaming a log", file, error);
+  }
 }
 
 // A log may be a FIFO. The launcher never waits for its reader: if there is none, or it is slow, that is an
 // error.
-int open_log(const std::filesystem::path& file) { return open_for_writing(file, O_APPEND | O_NONBLOCK); }
+OwnFile open_log(const std::filesystem::path& file) { return open_own_file(file, O_APPEND | O_NONBLOCK); }
 
 }  // namespace
 
 LogFiles::LogFiles(const std::filesystem::path& folder, const std::vector<int>& processes, int attempt,
                    Earlier earlier) {
   const std::set<int> own(processes.begin(), processes.end());
+  if (const std::string why = make_own_folders(folder); !why.empty())
+    fail("cannot write logs in {}: {}", folder.string(), why);
   try {
-    std::filesystem::create_directories(folder);
     // A restart may be the first start of a process here.
     keep_earlier(folder, [&](const LogName& log) {
       if (earlier == Earlier::kAll) return attempt == 0;
@@ -92,14 +98,12 @@ LogFiles::LogFiles(const std::filesystem::path& folder, const std::vector<int>& 
   for (const int i : processes) {
     File& file = files_[i];
     file.path = folder / fmt::format("process-{}{}.log", i, suffix);
-    const int descriptor = open_log(file.path);
-    if (descriptor < 0) fail("cannot write {}: {}", file.path.string(), describe_open_error(errno));
+    OwnFile log = open_log(file.path);
+    if (!log.file) fail("cannot write {}: {}", file.path.string(), log.why_not);
     struct stat status {};
-    if (fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode) && open_.size() < most_open()) {
-      file.descriptor = descriptor;  // closing it would end what its reader gets
+    if (fstat(log.file.get(), &status) == 0 && S_ISFIFO(status.st_mode) && open_.size() < most_open()) {
+      file.descriptor = log.file.release();  // closing it would end what its reader gets
       open_.push_back(i);
-    } else {
-      close(descriptor);
     }
   }
 }
@@ -108,32 +112,33 @@ LogFiles::~LogFiles() {
   for (const int process : open_) close(files_[process].descriptor);
 }
 
-int LogFiles::opened(int process) {
+int LogFiles::opened(int process, std::string* why_not) {
   File& file = files_[process];
   if (file.descriptor >= 0) return file.descriptor;
   if (open_.size() >= most_open()) {
     close(std::exchange(files_[open_.front()].descriptor, -1));
     open_.pop_front();
   }
-  file.descriptor = open_log(file.path);
+  OwnFile log = open_log(file.path);
+  *why_not = std::move(log.why_not);
+  file.descriptor = log.file.release();
   if (file.descriptor >= 0) open_.push_back(process);
   return file.descriptor;
 }
 
 std::optional<std::string> LogFiles::write(int process, std::string_view bytes) {
-  const int descriptor = opened(process);
-  while (!bytes.empty()) {
-    const ssize_t written = descriptor < 0 ? -1 : ::write(descriptor, bytes.data(), bytes.size());
-    if (written > 0) {
+  std::string why_not;
+  const int descriptor = opened(process, &why_not);
+  while (!bytes.empty() && why_not.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written > 0)
       bytes.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      if (std::exchange(failed_, true)) return std::nullopt;
-      return fmt::format("cannot write {}: {}; from here on logs lack what could not be written",
-                         files_[process].path.string(),
-                         errno == EAGAIN ? "its reader is too slow" : describe_error(errno));
-    }
+    else if (errno != EINTR)
+      why_not = errno == EAGAIN ? "its reader is too slow" : describe_error(errno);
   }
-  return std::nullopt;
+  if (why_not.empty() || std::exchange(failed_, true)) return std::nullopt;
+  return fmt::format("cannot write {}: {}; from here on logs lack what could not be written",
+                     files_[process].path.string(), why_not);
 }
 
 }  // namespace lockstep::cli

@@ -18,8 +18,9 @@ class LogFiles {
   /// because other hosts may share the folder and write the others.
   enum class Earlier { kAll, kOfTheseProcesses };
 
-  /// Creates the folder and the files. Files of an earlier run are kept: all get the next free number,
-  /// process-3.log.1 and so on. Throws Error if the files cannot be created.
+  /// Creates the folder and the files, for this user only (lockstep/base/own_file.h). Files of an earlier run
+  /// are kept: all get the next free number, process-3.log.1 and so on. Throws Error if the files cannot be
+  /// created.
   LogFiles(const std::filesystem::path& folder, const std::vector<int>& processes, int attempt,
            Earlier earlier);
   ~LogFiles();
@@ -31,7 +32,7 @@ class LogFiles {
   std::optional<std::string> write(int process, std::string_view bytes);
 
  private:
-  int opened(int process);
+  int opened(int process, std::string* why_not);
 
   struct File {
     std::filesystem::path path;

@@ -26,6 +26,7 @@
 #include "lockstep/base/amount.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/own_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -126,8 +127,10 @@ int plan(const Options& options, const std::vector<std::string>& command) {
     return 1;
   }
   std::fputs((options.json ? run.json : plan_text(*run.plan)).c_str(), stdout);
-  if (!options.svg.empty() && !(std::ofstream(options.svg) << plan_svg(*run.plan)))
-    fail("the picture cannot be written to {}", options.svg);
+  if (!options.svg.empty()) {
+    const std::string why = write_own_file(options.svg, plan_svg(*run.plan), kReadableFile);
+    if (!why.empty()) fail("the picture cannot be written to {}: {}", options.svg, why);
+  }
   if (run.as_planned()) return run.plan->fits() ? 0 : 1;
   std::fprintf(stderr, "lockstep plan: the program %s: the plan has what it did before\n", run.end().c_str());
   return 1;

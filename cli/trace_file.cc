@@ -12,9 +12,9 @@
 #include <streambuf>
 #include <vector>
 
-#include "cli/open_file.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/own_file.h"
 
 namespace lockstep::cli {
 namespace {
@@ -68,10 +68,9 @@ class Buffer : public std::streambuf {
 }  // namespace
 
 int open_trace(const std::filesystem::path& path, int flags) {
-  const int descriptor = open_for_writing(path, flags);
-  if (descriptor < 0)
-    fail("cannot write the trace {}: {}; give another file", path.string(), describe_open_error(errno));
-  return descriptor;
+  OwnFile opened = open_own_file(path, flags);
+  if (!opened.file) fail("cannot write the trace {}: {}; give another file", path.string(), opened.why_not);
+  return opened.file.release();
 }
 
 TraceFile::TraceFile(std::filesystem::path path)

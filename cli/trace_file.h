@@ -7,7 +7,8 @@
 
 namespace lockstep::cli {
 
-/// Opens the file of a trace, with further `flags` of open(2). Throws Error if it cannot be written.
+/// Opens the file of a trace (lockstep/base/own_file.h), with further `flags` of open(2). Throws Error if it
+/// cannot be written.
 int open_trace(const std::filesystem::path& path, int flags);
 
 /// The open file of a trace, which may also be a pipe. Its content is replaced only when the trace is

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
 #include "lockstep/base/fail.h"
@@ -22,7 +23,8 @@ namespace {
 PathEnd walk_own_links(const std::string& path, const Owners& owners) {
   return walk_path(path, [&](const PathPart& part) {
     if (S_ISLNK(part.status.st_mode) && !owners.trusts_owner(part.status))
-      fail("the link {} {}", shown(part.path), owners.distrust(part.status, part.descriptor));
+      fail("the link {} belongs to user {}: give another place", shown(part.path),
+           name_of_user(part.status.st_uid));
   });
 }
 
@@ -41,13 +43,14 @@ std::string words_of(int error) { return error == ENXIO ? "nobody reads from it"
 
 OwnFile open_own_file(const std::string& path, int flags, mode_t mode) {
   OwnFile result;
+  const int access = (flags & O_ACCMODE) == O_RDWR ? O_RDWR : O_WRONLY;
   try {
     const Owners owners;
     for (int tries = 0; tries < 10; ++tries) {
       const PathEnd end = walk_own_links(path, owners);
       const int creating = end.status ? 0 : O_CREAT | O_EXCL;
       if (end.status) check_existing(end, *end.status, owners);
-      FileDescriptor file(end.open(O_WRONLY | O_NOCTTY | creating | (flags & ~O_TRUNC), mode));
+      FileDescriptor file(end.open(access | O_NOCTTY | creating | (flags & ~O_TRUNC), mode));
       result.error = file ? 0 : errno;
       // Somebody has made, removed or exchanged it meanwhile.
       if (result.error == EEXIST || result.error == ENOENT || result.error == ELOOP) continue;
@@ -97,6 +100,27 @@ std::string make_own_folders(const std::string& path, mode_t mode) {
   } catch (const std::exception& error) {
     return error.what();
   }
+}
+
+NewFolder make_new_folder(const std::string& path) {
+  NewFolder made{path, ""};
+  const std::filesystem::path above = std::filesystem::path(path).parent_path();
+  try {
+    const PathEnd end = walk_own_links(above.empty() ? "." : above.native(), Owners());
+    const FileDescriptor folder(end.open(O_PATH | O_DIRECTORY));
+    for (int tries = 0; tries < 10; ++tries) {
+      const std::string name = std::filesystem::path(made.path).filename();
+      if (folder && mkdirat(folder.get(), name.c_str(), kPrivateFolder) == 0) return made;
+      if (errno != EEXIST) break;
+      made.path = fmt::format("{}-{:08x}", path, std::random_device()());
+    }
+    made.why_not = words_of(errno);
+  } catch (const std::system_error& error) {
+    made.why_not = words_of(error_of(error));
+  } catch (const std::exception& error) {
+    made.why_not = error.what();
+  }
+  return made;
 }
 
 int write_all(int descriptor, std::string_view bytes) {

@@ -24,12 +24,19 @@ struct OwnFile {
 };
 
 /// Opens a file for writing; creates it, as a new file that was not there, if it does not exist. `flags`:
-/// further ones of open(2). With O_NONBLOCK a FIFO without a reader is not waited for: "nobody reads from
-/// it".
+/// further ones of open(2), also O_RDWR. With O_NONBLOCK a FIFO without a reader is not waited for: "nobody
+/// reads from it".
 OwnFile open_own_file(const std::string& path, int flags, mode_t mode = kPrivateFile);
 
 /// Creates the folder, and those above it, where they do not exist. Returns why it could not, or "".
 std::string make_own_folders(const std::string& path, mode_t mode = kPrivateFolder);
+
+/// A new folder of this name, for this user only, below one that exists; with something random behind the
+/// name if that is taken.
+struct NewFolder {
+  std::string path, why_not;
+};
+NewFolder make_new_folder(const std::string& path);
 
 /// Writes all bytes; 0 or errno.
 int write_all(int descriptor, std::string_view bytes);

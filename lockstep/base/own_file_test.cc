@@ -94,58 +94,23 @@ TEST(OwnFile, WhatCannotBeOpened_IsInWords) {
   EXPECT_EQ(make_own_folders(folder.path() / "fifo"), "Not a directory");
 }
 
-/// What another user puts at a path in a folder that all can write, before this user writes there.
-struct Planted {
-  const char* name;
-  std::function<void(const fs::path& path, const fs::path& own)> make;  // `own`: a file of this user
-  const char* words;                                                    // "" where it is written
-};
-
-const std::vector<Planted>& planted() {
-  static const std::vector<Planted> all = {
-      {"nothing", [](const fs::path&, const fs::path&) {}, ""},
-      {"a link to a file of the user",
-       [](const fs::path& path, const fs::path& own) { fs::create_symlink(own, path); }, "the link"},
-      {"a link to a new file beside a file of the user",
-       [](const fs::path& path, const fs::path& own) { fs::create_symlink(own.string() + "-new", path); },
-       "the link"},
-      {"a FIFO", [](const fs::path& path, const fs::path&) { mkfifo(path.c_str(), 0666); },
-       "belongs to user uid 61002"},
-      {"a file", [](const fs::path& path, const fs::path&) { std::ofstream(path) << "planted"; },
-       "belongs to user uid 61002"},
-      {"a folder", [](const fs::path& path, const fs::path&) { fs::create_directory(path); },
-       "belongs to user uid 61002"},
-  };
-  return all;
+TEST(OwnFile, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
+  testing::for_planted_files("file", [](const testing::PlantedFile& planted, const fs::path& path) {
+    const std::string why = write_own_file(path, "words");
+    EXPECT_THAT(why, HasSubstr(planted.words));
+    EXPECT_EQ(why.empty(), planted.words.empty()) << why;
+  });
 }
 
-TEST(OwnFile, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
-  if (!testing::can_be_other_users()) return;
-  for (const Planted& each : planted()) {
-    SCOPED_TRACE(each.name);
-    const testing::TemporaryFolder folder;
-    fs::permissions(folder.path(), fs::perms(0755));
-    const fs::path shared = folder.path() / "shared", home = folder.path() / "home", own = home / "profile";
-    fs::create_directory(shared);
-    fs::permissions(shared, fs::perms(01777));
-    fs::create_directory(home);
-    ASSERT_EQ(chown(home.c_str(), kOwnUser, kOwnUser), 0);
-    {
-      const AsUser user(kOwnUser);
-      std::ofstream(own) << "mine";
-    }
-    {
-      const AsUser user(kOtherUser);
-      const Umask all(0);
-      each.make(shared / "file", own);
-    }
-    const AsUser user(kOwnUser);
-    const std::string why = write_own_file(shared / "file", "words");
-    EXPECT_THAT(why, HasSubstr(each.words));
-    EXPECT_EQ(why.empty(), std::string(each.words).empty()) << why;
-    EXPECT_EQ(read(own), "mine");
-    EXPECT_FALSE(fs::exists(own.string() + "-new"));
-  }
+TEST(OwnFile, ANewFolder_IsOneThatWasNotThere) {
+  testing::for_planted_files("folder", [](const testing::PlantedFile& planted, const fs::path& path) {
+    const NewFolder made = make_new_folder(path);
+    EXPECT_EQ(made.why_not, "");
+    EXPECT_EQ(mode_of(made.path), 0700);
+    EXPECT_TRUE(fs::is_empty(made.path));
+    EXPECT_EQ(made.path == path, planted.words.empty());
+    EXPECT_THAT(made.path, ::testing::StartsWith(path.string()));
+  });
 }
 
 TEST(OwnFile, AFolderThatIsALinkOfAnotherUser_IsNotEntered) {

@@ -7,34 +7,28 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
-#include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/base/own_file.h"
 
 namespace lockstep::metrics {
 
 AppendedFile::AppendedFile(std::filesystem::path path, bool lines) : path_(std::move(path)) {
-  std::error_code error;
-  std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) refuse(error.value());
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) refuse(errno);
+  std::string why = make_own_folders(path_.parent_path(), kReadableFolder);
+  if (!why.empty()) refuse(why);
+  OwnFile opened = open_own_file(path_, O_RDWR | O_APPEND, kReadableFile);
+  if (!opened.file) refuse(opened.why_not);
   struct stat status;
-  if (::fstat(descriptor_, &status) != 0) {
-    const int why = errno;
-    ::close(descriptor_);
-    refuse(why);
-  }
+  if (::fstat(opened.file.get(), &status) != 0) refuse(describe_error(errno));
+  descriptor_ = opened.file.release();
   size_ = status.st_size;
   if (lines) cut_after_last_line();
 }
 
 AppendedFile::~AppendedFile() { ::close(descriptor_); }
 
-void AppendedFile::refuse(int error) const {
-  fail("{}: {}", path_.string(), std::error_code(error, std::generic_category()).message());
-}
+void AppendedFile::refuse(const std::string& why) const { fail("{}: {}", path_.string(), why); }
 
 void AppendedFile::cut_after_last_line() {
   char block[4096];
@@ -59,7 +53,7 @@ void AppendedFile::append(std::string_view record) {
     } else if (errno != EINTR) {
       const int why = errno;
       if (done > 0 && ::ftruncate(descriptor_, size_) != 0) size_ += static_cast<std::int64_t>(done);
-      refuse(why);
+      refuse(describe_error(why));
     }
   }
   size_ += static_cast<std::int64_t>(done);

@@ -12,9 +12,9 @@ namespace lockstep::metrics {
 /// process.
 class AppendedFile {
  public:
-  /// Opens the file; creates it, and the folders above it, if it does not exist. With `lines`, removes data
-  /// after the last newline: an incomplete line of an earlier process. Throws Error, with the file and the
-  /// reason.
+  /// Opens the file; creates it, and the folders above it, if it does not exist (lockstep/base/own_file.h).
+  /// With `lines`, removes data after the last newline: an incomplete line of an earlier process. Throws
+  /// Error, with the file and the reason.
   AppendedFile(std::filesystem::path path, bool lines);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
@@ -27,7 +27,7 @@ class AppendedFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  [[noreturn]] void refuse(int error) const;
+  [[noreturn]] void refuse(const std::string& why) const;
   void cut_after_last_line();
 
   const std::filesystem::path path_;

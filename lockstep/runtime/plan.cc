@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/own_file.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::runtime {
@@ -218,10 +218,11 @@ void Plan::write() const {
   static std::mutex writing;
   std::lock_guard lock(writing);
   const std::string partial = file_ + ".partial";
-  std::ofstream(partial) << to_json();
+  std::string why = write_own_file(partial, to_json(), kReadableFile);
   std::error_code error;
-  std::filesystem::rename(partial, file_, error);
-  if (error) logging::error("the plan cannot be written to {}: {}", file_, error.message());
+  if (why.empty()) std::filesystem::rename(partial, file_, error);
+  if (error) why = error.message();
+  if (!why.empty()) logging::error("the plan cannot be written to {}: {}", file_, why);
 }
 
 }  // namespace lockstep::runtime
