@@ -271,7 +271,7 @@ class JobServer::Impl {
   void open_socket(const std::string& job_id) {
     // Those of killed launchers are in nobody's way, but they would be more and more.
     running_jobs();
-    socket_.emplace(socket_folders().front(), job_id);
+    socket_.emplace(job_id);
     const int own = fcntl(socket_->descriptor(), F_DUPFD_CLOEXEC, 3);
     if (own < 0) fail("cannot duplicate a descriptor: {}", std::strerror(errno));
     acceptor_.assign(stream_protocol(), own);

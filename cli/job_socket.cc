@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <thread>
 
 #include "lockstep/base/fail.h"
@@ -92,11 +93,29 @@ void remove_if_unfinished(const fs::path& path) {
     unlink(path.c_str());
 }
 
+std::optional<fs::path> chosen_folder() {
+  const char* const chosen = std::getenv("LOCKSTEP_SOCKET_DIR");
+  if (chosen == nullptr || *chosen == '\0') return std::nullopt;
+  return fs::absolute(chosen);
+}
+
+std::string name_in_tmp() { return fmt::format("lockstep-{}", geteuid()); }
+
+/// Those that launchers made because another user had made /tmp/lockstep-UID.
+std::vector<fs::path> fallback_folders() {
+  std::vector<fs::path> folders;
+  const std::string begin = name_in_tmp() + "-";
+  std::error_code error;
+  for (fs::directory_iterator it("/tmp", error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().native().starts_with(begin) && what_is_wrong_with(it->path()) == "")
+      folders.push_back(it->path());
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
 std::vector<RunningJob> jobs_in(const fs::path& folder) {
   std::vector<RunningJob> jobs;
-  const auto wrong = what_is_wrong_with(folder);
-  if (!wrong) return jobs;
-  if (!wrong->empty()) fail("the folder {} of the jobs' sockets {}", folder.native(), *wrong);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const fs::path& path = entry.path();
@@ -119,16 +138,34 @@ std::vector<RunningJob> jobs_in(const fs::path& folder) {
 }  // namespace
 
 std::vector<fs::path> socket_folders() {
-  const char* const chosen = std::getenv("LOCKSTEP_SOCKET_DIR");
-  if (chosen != nullptr && *chosen != '\0') return {fs::absolute(chosen)};
+  if (const auto chosen = chosen_folder()) return {*chosen};
   std::vector<fs::path> folders;
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   struct stat found {};
   if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &found) == 0 && S_ISDIR(found.st_mode) &&
       found.st_uid == geteuid())
     folders.push_back(fs::path(runtime) / "lockstep");
-  folders.push_back(fmt::format("/tmp/lockstep-{}", geteuid()));
+  folders.push_back("/tmp/" + name_in_tmp());
+  std::ranges::move(fallback_folders(), std::back_inserter(folders));
   return folders;
+}
+
+fs::path make_socket_folder() {
+  if (const auto chosen = chosen_folder()) {
+    make_socket_folder(*chosen);
+    return *chosen;
+  }
+  for (const fs::path& folder : socket_folders()) {
+    try {
+      make_socket_folder(folder);
+      return folder;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  std::string name = "/tmp/" + name_in_tmp() + "-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) fail("cannot make a folder like {}: {}", name, error_text());
+  return name;
 }
 
 void make_socket_folder(const fs::path& folder) {
@@ -140,8 +177,8 @@ void make_socket_folder(const fs::path& folder) {
   if (!wrong->empty()) fail("the folder {} {}", folder.native(), *wrong);
 }
 
-JobSocket::JobSocket(const fs::path& folder, const std::string& job_id) {
-  make_socket_folder(folder);
+JobSocket::JobSocket(const std::string& job_id) {
+  const fs::path folder = make_socket_folder();
   const fs::path unfinished = folder / fmt::format("{}{}-{}", kUnfinished, job_id, getpid());
   path_ = folder / (job_id + kEnding);
   const sockaddr_un address = address_of(unfinished);
@@ -169,6 +206,12 @@ JobSocket::~JobSocket() {
 std::vector<RunningJob> running_jobs() {
   std::vector<RunningJob> jobs;
   for (const fs::path& folder : socket_folders()) {
+    const auto wrong = what_is_wrong_with(folder);
+    if (!wrong) continue;
+    if (!wrong->empty()) {
+      if (chosen_folder()) fail("the folder {} of the jobs' sockets {}", folder.native(), *wrong);
+      continue;  // no launcher uses it
+    }
     std::vector<RunningJob> some = jobs_in(folder);
     jobs.insert(jobs.end(), some.begin(), some.end());
   }
@@ -185,10 +228,15 @@ RunningJob find_job(const std::string& id) {
     names += (names.empty() ? "" : ", ") + job.id;
   }
   if (fitting.size() == 1) return fitting.front();
-  if (all.empty())
-    fail("no job of this user runs on this host (looked for the sockets of launchers in {}{})",
-         socket_folders().front().native(),
-         socket_folders().size() > 1 ? " and " + socket_folders().back().native() : "");
+  if (all.empty()) {
+    std::string places;
+    for (const fs::path& folder : socket_folders()) {
+      const auto wrong = what_is_wrong_with(folder);
+      places += fmt::format("{}{}{}", places.empty() ? "" : ", ", folder.native(),
+                            wrong && !wrong->empty() ? ", which is not used because it " + *wrong : "");
+    }
+    fail("no job of this user runs on this host (looked for the sockets of launchers in {})", places);
+  }
   if (fitting.empty())
     fail("no job whose id begins with '{}' runs on this host; those that run: {}", id, names);
   if (id.empty()) fail("several jobs run on this host; name one of them: {}", names);

@@ -11,18 +11,23 @@
 namespace lockstep::cli {
 
 /// The folders of the sockets of this user's jobs: only $LOCKSTEP_SOCKET_DIR, if it is set; else
-/// $XDG_RUNTIME_DIR/lockstep, if that folder exists, and /tmp/lockstep-UID. A launcher uses the first one.
+/// $XDG_RUNTIME_DIR/lockstep, if that folder exists, /tmp/lockstep-UID, and those of this user that are named
+/// /tmp/lockstep-UID-....
 std::vector<std::filesystem::path> socket_folders();
+
+/// Creates the folder for a launcher's socket: the first of these that can be used. If another user has taken
+/// the names, a new one, /tmp/lockstep-UID-XXXXXX. Throws Error if there is none.
+std::filesystem::path make_socket_folder();
 
 /// Creates the folder, only for this user. Throws Error if it belongs to another user, is accessible for
 /// others, or is not a folder, and if its path contains a link.
 void make_socket_folder(const std::filesystem::path& folder);
 
-/// A listening socket in a folder, with the job's name and permissions 0600. The destructor removes it.
+/// A listening socket in that folder, with the job's name and permissions 0600. The destructor removes it.
 class JobSocket {
  public:
   /// Throws Error if it cannot be made.
-  JobSocket(const std::filesystem::path& folder, const std::string& job_id);
+  explicit JobSocket(const std::string& job_id);
   ~JobSocket();
   JobSocket(const JobSocket&) = delete;
   JobSocket& operator=(const JobSocket&) = delete;
@@ -42,7 +47,7 @@ struct RunningJob {
 };
 
 /// The jobs of this user whose launchers answer on this host, by id. Removes sockets of killed launchers.
-/// Throws Error as make_socket_folder does, except for a folder that does not exist.
+/// Folders that make_socket_folder refuses are passed over; if it is $LOCKSTEP_SOCKET_DIR, that is an Error.
 std::vector<RunningJob> running_jobs();
 
 /// The job whose id begins with `id`, or the only job if `id` is empty. If there is none or several, throws

@@ -21,6 +21,7 @@
 #include "cli/status_test.h"
 #include "cli/tool_test.h"
 #include "lockstep/base/error.h"
+#include "lockstep/testing/other_users.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
 #include "lockstep/watch/recorder.h"
@@ -125,6 +126,45 @@ TEST_F(Status, AFolderThatOthersMayEnter_OrALink_IsRefused) {
   ASSERT_EQ(chown(folder().c_str(), 12345, 12345), 0);
   EXPECT_THAT([&] { make_socket_folder(folder()); },
               ThrowsMessage<Error>(HasSubstr("belongs to user 12345")));
+}
+
+TEST_F(Status, WhereAnotherUserHasTakenTheFolder_AnotherOneIsUsedAndFound) {
+  if (!testing::can_be_other_users()) return;
+  const std::string taken = "/tmp/lockstep-" + std::to_string(testing::kOwnUser);
+  const auto tidy = [&] {
+    for (const auto& entry : fs::directory_iterator("/tmp"))
+      if (entry.path().native().starts_with(taken)) fs::remove_all(entry.path());
+  };
+  tidy();
+  unsetenv("LOCKSTEP_SOCKET_DIR");
+  const char* const before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string session = before == nullptr ? "" : before;
+  unsetenv("XDG_RUNTIME_DIR");
+  for (const testing::PlantedFile& planted : testing::planted_files()) {
+    SCOPED_TRACE(planted.name);
+    const bool is_free = planted.words.empty();
+    {
+      const testing::AsUser other(testing::kOtherUser);
+      planted.make(taken, "/tmp/nowhere/own");
+    }
+    {
+      const testing::AsUser own(testing::kOwnUser);
+      const StatusBoard board = made_up_board(2);
+      auto one = serve(board, "aaaa1111"), two = serve(board, "bbbb2222");
+      EXPECT_THAT(ids(), ElementsAre("aaaa1111", "bbbb2222"));
+      const fs::path used = find_job("aaaa").socket.parent_path();
+      EXPECT_EQ(used == taken, is_free);
+      EXPECT_EQ(find_job("bbbb").socket.parent_path(), used);
+      EXPECT_EQ(mode_of(used), 0700);
+      one.reset();
+      two.reset();
+      EXPECT_THAT(
+          [] { find_job(""); },
+          ThrowsMessage<Error>(HasSubstr(taken + (is_free ? ")" : ", which is not used because it "))));
+    }
+    tidy();
+  }
+  if (!session.empty()) setenv("XDG_RUNTIME_DIR", session.c_str(), 1);
 }
 
 TEST_F(Status, ASocketOfAKilledLauncher_IsRemoved) {
