@@ -255,6 +255,16 @@ TEST(StoredNumbers, TheIndexOfAFileThatHasChangedIsMadeAnew_AndNothingElseIsLeft
   EXPECT_EQ(names, (std::set<std::string>{"a.txt", "a.txt.lines.index"}));
 }
 
+TEST(StoredNumbers, AFifoInPlaceOfAnIndex_IsReplacedWithoutWaitingForAWriter) {
+  testing::TemporaryFolder folder;
+  const auto path = folder.path() / "a.txt", index = folder.path() / "a.txt.lines.index";
+  write_file(path, "one\ntwo\n");
+  ASSERT_EQ(mkfifo(index.c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((index.string() + ".tmp-0").c_str(), 0600), 0);
+  EXPECT_EQ(lines(path)->size(), 2u);
+  EXPECT_TRUE(std::filesystem::is_regular_file(index));
+}
+
 TEST(StoredNumbers, AnIndexThatCannotStandBesideTheFileGoesToTheCacheFolder) {
   testing::TemporaryFolder folder, cache;
   const auto path = folder.path() / "none" / "a.txt";

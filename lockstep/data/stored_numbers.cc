@@ -172,7 +172,8 @@ class NumbersWriter {
     for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
       if (!each->path().filename().string().starts_with(prefix)) continue;
       struct stat about;
-      const int file = ::open(each->path().c_str(), O_RDONLY | O_CLOEXEC);
+      const int file =
+          ::open(each->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
       // Not all file systems tell of locks of other hosts.
       const bool old =
           file >= 0 && ::fstat(file, &about) == 0 && about.st_mtime + kAbandonedAfter < std::time(nullptr);

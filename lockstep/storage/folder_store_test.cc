@@ -254,6 +254,9 @@ TEST(FolderStore, WhatIsWrongWithAPath_IsSaid) {
               HasSubstr("Not a directory"));
   EXPECT_THAT(error_of<StorageError>([&] { open_file(folder.path()); }), HasSubstr("it is a folder"));
   EXPECT_THAT(error_of<StorageError>([&] { open_file("/dev/null"); }), HasSubstr("a pipe or a device"));
+  ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(error_of<StorageError>([&] { open_file(folder.path() / "fifo"); }),
+              HasSubstr("a pipe or a device"));
   EXPECT_EQ(read_whole(*open_file("file://" + (folder.path() / "file").string())), "x");
   EXPECT_THAT(error_of<StorageError>([&] { read_whole(*open_file(folder.path() / "file"), 0); }),
               HasSubstr("expected at most 0"));

@@ -27,7 +27,7 @@ class LocalFile final : public Reader, IdleFile {
   class Open {
    public:
     /// Throws "cannot WHAT PATH: ...".
-    Open(const std::string& path, const char* what) : file_(path, O_RDONLY, what) {
+    Open(const std::string& path, const char* what) : file_(path, O_RDONLY | O_NONBLOCK, what) {
       if (::fstat(file_.get(), &about_) < 0) fail_with(errno, what, path);
     }
     ~Open() {
