@@ -21,7 +21,9 @@
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/other_users.h"
 #include "lockstep/testing/random.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -151,6 +153,27 @@ TEST(Executable, ThatCannotTravel_IsRefusedWithTheReason) {
   EXPECT_THAT(refusal([](Array y, Array (*f)(const Operand&)) { return f(y); }, x,
                       static_cast<Array (*)(const Operand&)>([](const Operand& y) { return sin(y); })),
               HasSubstr("pointer to a function"));
+}
+
+TEST(ExecutableFile, OfEachKindOfFile_OnlyTheGoodOnesAreRead) {
+  testing::for_given_files(
+      "step.bin", "bytes", [](const testing::GivenFile& given, const std::filesystem::path& path) {
+        if (given.words == "good") {
+          EXPECT_EQ(read_executable_file(path), "bytes");
+          return;
+        }
+        EXPECT_THAT(message_of([&] { read_executable_file(path); }),
+                    AllOf(HasSubstr("[load_executable] " + path.string() + " is not used: "),
+                          HasSubstr(given.words == "missing" ? "there is no such file" : given.words)));
+      });
+}
+
+TEST(ExecutableFile, OfATebibyteWithHoles_IsRefusedBeforeMemoryIsTaken) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "step.bin";
+  std::ofstream(path) << "bytes";
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
+  EXPECT_THAT(message_of([&] { read_executable_file(path); }), HasSubstr("it has 1099511627776 bytes"));
 }
 
 /// Every file that is not as it was written is refused, whatever was changed.

@@ -56,8 +56,8 @@ class Compiled {
 /// another platform, version of the plugin or kind of processor, for devices that do not exist here, if
 /// `Result` has other arrays than the program's result, or if the program calls a handler that is not
 /// registered; PjrtError if the plugin refuses the machine code. The machine code is run as it is: load only
-/// files that you would run.
-///   Compiled step = load_executable<State>(bytes);
+/// files that you would run, by read_executable_file, which checks who can have written them.
+///   Compiled step = load_executable<State>(read_executable_file("step.bin"));
 ///   state = step(state, batch);
 template <class Result>
 Compiled<Result> load_executable(std::string_view bytes, Result like = {},
@@ -65,6 +65,11 @@ Compiled<Result> load_executable(std::string_view bytes, Result like = {},
   return {internal::load_entry(bytes, tree::type_of<Result>, internal::share_without_type(std::move(like))),
           CallSite::from(where)};
 }
+
+/// The contents of a file, for load_executable. Throws Error if it does not exist, if somebody else than this
+/// user, root or those in LOCKSTEP_TRUST can write to it or exchange it (lockstep/base/trusted_file.h), if it
+/// is no regular file, or larger than the 2 GiB that a program can have.
+std::string read_executable_file(const std::string& path);
 
 /// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
 /// It is not compiled; jax.stages.Lowered.

@@ -5,12 +5,34 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <limits>
 
 #include "lockstep/array/executable_file.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/trusted_file.h"
+#include "lockstep/jit/jit.h"
 #include "lockstep/jit/jit_call.h"
 #include "lockstep/jit/signature.h"
 #include "lockstep/tree/paths.h"
+
+namespace lockstep {
+
+std::string read_executable_file(const std::string& path) {
+  const TrustedFile file = open_trusted_file(path);
+  if (!file) {
+    fail("[load_executable] {} is not used: {}", shown(path),
+         file.why_not.empty() ? "there is no such file" : file.why_not);
+  }
+  try {
+    return read_all(file, std::numeric_limits<std::int32_t>::max());
+  } catch (const Error& error) {
+    fail("[load_executable] {} is not used: {}", shown(path), error.what());
+  }
+}
+
+}  // namespace lockstep
 
 namespace lockstep::internal {
 namespace {
