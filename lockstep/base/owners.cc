@@ -160,9 +160,9 @@ std::string Owners::distrust(const struct stat& status, int descriptor) const {
   if (!trusts_owner(status)) {
     const std::optional<User> owner = user_of(status.st_uid);
     return fmt::format(
-        "belongs to user {}, and not to {} or root: take a copy in a folder of your own, or set "
-        "LOCKSTEP_TRUST={} if you trust that user",
-        name_of_user(status.st_uid), name_of_user(geteuid()),
+        "belongs to user {}, and not to {}root: use one of your own, or set LOCKSTEP_TRUST={} if you trust "
+        "that user",
+        name_of_user(status.st_uid), geteuid() == 0 ? "" : name_of_user(geteuid()) + " or ",
         owner ? shown(owner->name) : std::to_string(status.st_uid));
   }
   if (S_ISLNK(status.st_mode) || (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0)) return "";

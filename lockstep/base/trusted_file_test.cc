@@ -66,8 +66,8 @@ TEST(TrustedFile, AReason_NamesTheFolderItsOwnerAndWhatToDo) {
   const AsUser own(kOwnUser);
   EXPECT_EQ(open_trusted_file(other + "/file").why_not,
             "the folder " + other +
-                " belongs to user uid 61002, and not to uid 61001 or root: take a copy in a folder of your "
-                "own, or set LOCKSTEP_TRUST=61002 if you trust that user");
+                " belongs to user uid 61002, and not to uid 61001 or root: use one of your own, or set "
+                "LOCKSTEP_TRUST=61002 if you trust that user");
 }
 
 TEST(TrustedFile, LockstepTrust_AddsUsersAndGroups) {
