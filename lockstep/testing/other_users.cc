@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -165,6 +166,15 @@ bool can_be_other_users() {
   return can;
 }
 
+NoTrust::NoTrust() {
+  if (const char* const value = std::getenv("LOCKSTEP_TRUST")) before_ = value;
+  unsetenv("LOCKSTEP_TRUST");
+}
+
+NoTrust::~NoTrust() {
+  if (!before_.empty()) setenv("LOCKSTEP_TRUST", before_.c_str(), 1);
+}
+
 AsUser::AsUser(uid_t user) {
   must(setgroups(0, nullptr) == 0 && setresgid(static_cast<gid_t>(-1), user, static_cast<gid_t>(-1)) == 0 &&
            setresuid(static_cast<uid_t>(-1), user, static_cast<uid_t>(-1)) == 0,
@@ -184,6 +194,7 @@ const std::vector<GivenFile>& given_files() {
 
 void for_given_files(const std::string& file, std::string_view contents,
                      const std::function<void(const GivenFile&, const std::filesystem::path&)>& check) {
+  const NoTrust none;
   for (const GivenFile& given : given_files()) {
     if (given.needs_root && !can_be_other_users()) continue;
     SCOPED_TRACE(given.name);

@@ -19,6 +19,18 @@ inline constexpr gid_t kSharedGroup = 61003;
 /// Whether tests can act as other users: this process is root. Otherwise prints, once, what tests leave out.
 bool can_be_other_users();
 
+/// As long as it lives, the LOCKSTEP_TRUST of whoever runs the tests does not count.
+class NoTrust {
+ public:
+  NoTrust();
+  ~NoTrust();
+  NoTrust(const NoTrust&) = delete;
+  NoTrust& operator=(const NoTrust&) = delete;
+
+ private:
+  std::string before_;
+};
+
 /// As long as it lives, the whole process acts as the user, with the group of the same number; this needs
 /// root.
 class AsUser {
@@ -27,6 +39,9 @@ class AsUser {
   ~AsUser();
   AsUser(const AsUser&) = delete;
   AsUser& operator=(const AsUser&) = delete;
+
+ private:
+  const NoTrust none_;
 };
 
 /// A file for kOwnUser (as who is asked, if this is not root: for this user) that it must not execute or

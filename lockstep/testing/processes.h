@@ -35,7 +35,7 @@ struct ProcessesOptions {
 
   /// Variables set for all processes, and on top of them those for process i. The others come from the test's
   /// own environment, less LOCKSTEP_..., JAX_..., and what launchers set (SLURM_..., OMPI_..., PMI_...);
-  /// LOCKSTEP_PJRT_PLUGIN stays.
+  /// LOCKSTEP_PJRT_PLUGIN and LOCKSTEP_TRUST stay.
   Variables env;
   std::function<Variables(int)> env_of;
 

@@ -19,7 +19,8 @@ constexpr const char* kSelf = "/proc/self/exe";
 
 bool tells_a_place(std::string_view variable) {
   for (std::string_view prefix : {"LOCKSTEP_", "JAX_", "SLURM_", "OMPI_", "PMI_", "PMIX_"}) {
-    if (variable.starts_with(prefix)) return !variable.starts_with("LOCKSTEP_PJRT_PLUGIN=");
+    if (variable.starts_with(prefix))
+      return !variable.starts_with("LOCKSTEP_PJRT_PLUGIN=") && !variable.starts_with("LOCKSTEP_TRUST=");
   }
   return false;
 }
