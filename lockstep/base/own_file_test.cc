@@ -81,7 +81,9 @@ TEST(OwnFile, LinksOfThisUser_AreFollowed) {
   EXPECT_EQ(read(folder.path() / "there" / "new"), "words");
   EXPECT_EQ(write_own_file("/dev/null", "words"), "");
   EXPECT_EQ(write_own_file("/dev/full", "words"), "No space left on device");
-  EXPECT_EQ(write_own_file("/proc/self/fd/2", ""), "");
+  const FileDescriptor open(::open((folder.path() / "there" / "new").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(write_own_file("/proc/self/fd/" + std::to_string(open.get()), "other words"), "");
+  EXPECT_EQ(read(folder.path() / "there" / "new"), "other words");
 }
 
 TEST(OwnFile, WhatCannotBeOpened_IsInWords) {

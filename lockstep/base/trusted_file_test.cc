@@ -144,6 +144,7 @@ TEST(TrustedFile, RelativePathsAndDots_AreFollowedAsTheKernelDoes) {
 }
 
 TEST(TrustedFolder, OfOneThatDoesNotExist_TheNearestAboveItCounts) {
+  const testing::NoTrust none;
   const testing::TemporaryFolder folder;
   const fs::path open = folder.path() / "open";
   EXPECT_EQ(distrust_folder(folder.path() / "none" / "below" / "it"), "");
@@ -156,6 +157,7 @@ TEST(TrustedFolder, OfOneThatDoesNotExist_TheNearestAboveItCounts) {
 }
 
 TEST(FirstTrusted, GoesOnBehindWhatIsRefused_AndSaysIt) {
+  const testing::NoTrust none;
   const testing::TemporaryFolder folder;
   const std::string bad = folder.path() / "bad", good = folder.path() / "good";
   std::ofstream(bad) << "text";
