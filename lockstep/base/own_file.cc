@@ -47,30 +47,29 @@ OwnFile open_own_file(const std::string& path, int flags, mode_t mode) {
   const int access = (flags & O_ACCMODE) == O_RDWR ? O_RDWR : O_WRONLY;
   try {
     const Owners owners;
+    int error = 0;
     for (int tries = 0; tries < 10; ++tries) {
       const PathEnd end = walk_own_links(path, owners);
       const int creating = end.status ? 0 : O_CREAT | O_EXCL;
       if (end.status) check_existing(end, *end.status, owners);
       FileDescriptor file(end.open(access | O_NOCTTY | creating | (flags & ~O_TRUNC), mode));
-      result.error = file ? 0 : errno;
+      struct stat status {};
+      error = file && fstat(file.get(), &status) == 0 ? 0 : errno;
       // Somebody has made, removed or exchanged it meanwhile.
-      if (result.error == EEXIST || result.error == ENOENT || result.error == ELOOP) continue;
-      if (result.error != 0) break;
-      struct stat status;
-      if (fstat(file.get(), &status) == 0) check_existing(end, status, owners);
+      if (error == EEXIST || error == ENOENT || error == ELOOP) continue;
+      if (error != 0) break;
+      check_existing(end, status, owners);
       if ((flags & O_TRUNC) != 0 && S_ISREG(status.st_mode) && ftruncate(file.get(), 0) != 0) {
-        result.error = errno;
+        error = errno;
         break;
       }
       result.file = std::move(file);
       return result;
     }
-    result.why_not = words_of(result.error);
+    result.why_not = words_of(error);
   } catch (const std::system_error& error) {
-    result.error = error_of(error);
-    result.why_not = words_of(result.error);
+    result.why_not = words_of(error_of(error));
   } catch (const std::exception& error) {
-    result.error = EPERM;
     result.why_not = error.what();
   }
   return result;

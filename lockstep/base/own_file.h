@@ -19,7 +19,6 @@ inline constexpr mode_t kReadableFile = 0644, kReadableFolder = 0755;
 
 struct OwnFile {
   FileDescriptor file;
-  int error = 0;        ///< of open(2), if that failed
   std::string why_not;  ///< "No space left on device", "it belongs to user bob (uid 1002): ..."
 };
 
