@@ -16,6 +16,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/coordination/expand.h"
 #include "lockstep/coordination/listener.h"
 #include "lockstep/coordination/relay_server.h"
 #include "lockstep/coordination/wire.h"
@@ -28,6 +29,7 @@ constexpr int kThreads = 12;  // of gRPC
 namespace pb = xla::coordination;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
+using Bytes = grpc::ByteBuffer;
 
 /// What a call must pass to be served.
 struct Door {
@@ -43,8 +45,15 @@ struct Door {
     return status;
   }
 
+  /// The bytes that the call's request may have. A stranger's first call is small: it registers.
+  std::size_t largest_of(const Context& context) const {
+    const bool stranger = listener.is_stranger([&] { return context.peer(); });
+    return stranger ? limits.strangers_bytes : static_cast<std::size_t>(limits.largest_message);
+  }
+
   const Gate& gate;
   Listener& listener;
+  const Limits limits;
 };
 
 /// One call being served. It is answered exactly once: by the state machine, or by the gate if that rejects
@@ -74,23 +83,19 @@ class Call : public Reactor {
   bool refused_ = false;
 };
 
+std::string bytes_of(const grpc::ByteBuffer& buffer) {
+  std::string bytes;
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices)
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
+}
+
 template <class Request>
 Call* begin(const Door& door, const Context& context, Service& service, const Request& request) {
   return new Call(door, context, service, [&] { return sign(request); });
-}
-
-/// The same for a request that is not read yet.
-template <class Request>
-Call* begin_raw(const Door& door, const Context& context, Service& service, const grpc::ByteBuffer& request) {
-  return new Call(door, context, service, [&] {
-    std::string bytes;
-    std::vector<grpc::Slice> slices;
-    if (request.Dump(&slices).ok()) {
-      for (const grpc::Slice& slice : slices)
-        bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-    return SignedRequest{Request::descriptor()->full_name(), std::move(bytes)};
-  });
 }
 
 Done finishing(Call* call) {
@@ -125,198 +130,212 @@ grpc::ByteBuffer value_response(const std::string& key, const Value& value) {
   return grpc::ByteBuffer(slices, value->empty() ? 1 : 2);
 }
 
-/// The protocol's calls, unpacked for the state machine.
-class GrpcService final : public pb::CoordinationService::WithRawCallbackMethod_GetKeyValue<
-                              pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
-                                  pb::CoordinationService::CallbackService>> {
+template <class Base>
+using Raw = pb::CoordinationService::WithRawCallbackMethod_RegisterTask<
+    pb::CoordinationService::WithRawCallbackMethod_Heartbeat<
+        pb::CoordinationService::WithRawCallbackMethod_PollForError<
+            pb::CoordinationService::WithRawCallbackMethod_ShutdownTask<
+                pb::CoordinationService::WithRawCallbackMethod_WatchTasks<
+                    pb::CoordinationService::WithRawCallbackMethod_InsertKeyValue<Base>>>>>>;
+template <class Base>
+using RawToo = pb::CoordinationService::WithRawCallbackMethod_GetKeyValue<
+    pb::CoordinationService::WithRawCallbackMethod_TryGetKeyValue<
+        pb::CoordinationService::WithRawCallbackMethod_IncrementKeyValue<
+            pb::CoordinationService::WithRawCallbackMethod_GetKeyValueDir<
+                pb::CoordinationService::WithRawCallbackMethod_DeleteKeyValue<
+                    pb::CoordinationService::WithRawCallbackMethod_Barrier<
+                        pb::CoordinationService::WithRawCallbackMethod_CancelBarrier<
+                            pb::CoordinationService::WithRawCallbackMethod_GetAliveTasks<Base>>>>>>>>;
+
+/// The protocol's calls, unpacked for the state machine. gRPC passes their bytes as they came: it would
+/// expand what is compressed without a limit, and before anybody has asked whose it is.
+class GrpcService final : public Raw<RawToo<pb::CoordinationService::Service>> {
  public:
   GrpcService(coordination::Service& service, const Door& door) : service_(service), door_(door) {}
 
-  Reactor* RegisterTask(Context* context, const pb::RegisterTaskRequest* request,
-                        pb::RegisterTaskResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    const Registrant who{request->source_task_id(), request->incarnation(), call->caller().where,
-                         call->caller().attempt};
-    service_.register_task(call->id(), who, [=](const Status& status, std::uint64_t service) {
-      response->set_service_incarnation(service);
-      call->finish(status);
+  Reactor* RegisterTask(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::RegisterTaskRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      const Registrant who{asked.source_task_id(), asked.incarnation(), call->caller().where,
+                           call->caller().attempt};
+      service_.register_task(call->id(), who, [=](const Status& status, std::uint64_t service) {
+        pb::RegisterTaskResponse answer;
+        answer.set_service_incarnation(service);
+        finish(call, status, answer, response);
+      });
     });
-    return call;
   }
 
-  Reactor* Heartbeat(Context* context, const pb::HeartbeatRequest* request,
-                     pb::HeartbeatResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    std::uint64_t service = service_of(*request);
-    service_.heartbeat(call->id(), service, request->source_task_id(), request->incarnation(),
-                       [=](const Status& status) {
-                         response->set_service_incarnation(service);
-                         call->finish(status);
-                       });
-    return call;
-  }
-
-  Reactor* PollForError(Context* context, const pb::PollForErrorRequest* request,
-                        pb::PollForErrorResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.poll_for_error(call->id(), service_of(*request), request->source_task_id(), finishing(call));
-    return call;
-  }
-
-  Reactor* ShutdownTask(Context* context, const pb::ShutdownTaskRequest* request,
-                        pb::ShutdownTaskResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.shutdown_task(call->id(), service_of(*request), request->source_task_id(), finishing(call));
-    return call;
-  }
-
-  Reactor* WatchTasks(Context* context, const pb::WatchTasksRequest* request,
-                      pb::WatchTasksResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.watch_tasks(call->id(), service_of(*request), request->version_number(),
-                         [=](const Status& status, const WatchedTasks& watched) {
-                           response->set_version_number(watched.version);
-                           for (const TaskInfo& task : watched.tasks) fill(task, *response->add_task_state());
-                           call->finish(status);
+  Reactor* Heartbeat(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::HeartbeatRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      const std::uint64_t service = service_of(asked);
+      service_.heartbeat(call->id(), service, asked.source_task_id(), asked.incarnation(),
+                         [=](const Status& status) {
+                           pb::HeartbeatResponse answer;
+                           answer.set_service_incarnation(service);
+                           finish(call, status, answer, response);
                          });
-    return call;
+    });
   }
 
-  Reactor* InsertKeyValue(Context* context, const pb::InsertKeyValueRequest* request,
-                          pb::InsertKeyValueResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.insert(call->id(), service_of(*request), request->kv().key(), request->kv().value(),
-                    request->allow_overwrite(), finishing(call));
-    return call;
+  Reactor* PollForError(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::PollForErrorRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.poll_for_error(call->id(), service_of(asked), asked.source_task_id(), finishing(call));
+    });
   }
 
-  Reactor* GetKeyValue(Context* context, const grpc::ByteBuffer* request,
-                       grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::GetKeyValueRequest>(door_, *context, service_, *request);
-    pb::GetKeyValueRequest asked;
-    if (call->refused() || !read(*request, asked, *call)) return call;
-    service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
-    return call;
+  Reactor* ShutdownTask(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::ShutdownTaskRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.shutdown_task(call->id(), service_of(asked), asked.source_task_id(), finishing(call));
+    });
   }
 
-  Reactor* TryGetKeyValue(Context* context, const grpc::ByteBuffer* request,
-                          grpc::ByteBuffer* response) override {
-    auto* call = begin_raw<pb::TryGetKeyValueRequest>(door_, *context, service_, *request);
-    pb::TryGetKeyValueRequest asked;
-    if (call->refused() || !read(*request, asked, *call)) return call;
-    service_.try_get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
-    return call;
-  }
-
-  Reactor* IncrementKeyValue(Context* context, const pb::IncrementKeyValueRequest* request,
-                             pb::IncrementKeyValueResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.increment(call->id(), service_of(*request), request->key(), request->increment(),
-                       answer_value(call, request->key(), response));
-    return call;
-  }
-
-  Reactor* GetKeyValueDir(Context* context, const pb::GetKeyValueDirRequest* request,
-                          pb::GetKeyValueDirResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.get_directory(call->id(), service_of(*request), request->directory_key(),
-                           [=](const Status& status, const KeyValues& found) {
-                             for (const auto& [key, value] : found) {
-                               pb::KeyValueEntry* entry = response->add_kv();
-                               entry->set_key(key);
-                               entry->set_value(value);
-                             }
-                             call->finish(status);
+  Reactor* WatchTasks(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::WatchTasksRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.watch_tasks(call->id(), service_of(asked), asked.version_number(),
+                           [=](const Status& status, const WatchedTasks& watched) {
+                             pb::WatchTasksResponse answer;
+                             answer.set_version_number(watched.version);
+                             for (const TaskInfo& task : watched.tasks) fill(task, *answer.add_task_state());
+                             finish(call, status, answer, response);
                            });
-    return call;
+    });
   }
 
-  Reactor* DeleteKeyValue(Context* context, const pb::DeleteKeyValueRequest* request,
-                          pb::DeleteKeyValueResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.erase(call->id(), service_of(*request), request->key(), finishing(call));
-    return call;
+  Reactor* InsertKeyValue(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::InsertKeyValueRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.insert(call->id(), service_of(asked), asked.kv().key(), asked.kv().value(),
+                      asked.allow_overwrite(), finishing(call));
+    });
   }
 
-  Reactor* Barrier(Context* context, const pb::BarrierRequest* request,
-                   pb::BarrierResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    BarrierCall barrier{request->barrier_id(),
-                        request->counter(),
-                        request->barrier_timeout_in_ms(),
-                        {request->task_ids().begin(), request->task_ids().end()},
-                        request->source_task_id()};
-    service_.barrier(call->id(), service_of(*request), barrier,
-                     [=](const Status& status, std::int64_t counter) {
-                       response->set_counter(counter);
-                       call->finish(status);
-                     });
-    return call;
+  Reactor* GetKeyValue(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::GetKeyValueRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.get(call->id(), service_of(asked), asked.key(), answer_shared(call, asked.key(), response));
+    });
   }
 
-  Reactor* CancelBarrier(Context* context, const pb::CancelBarrierRequest* request,
-                         pb::CancelBarrierResponse*) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.cancel_barrier(call->id(), service_of(*request), request->barrier_id(), request->counter(),
-                            finishing(call));
-    return call;
+  Reactor* TryGetKeyValue(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::TryGetKeyValueRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.try_get(call->id(), service_of(asked), asked.key(),
+                       answer_shared(call, asked.key(), response));
+    });
   }
 
-  Reactor* GetAliveTasks(Context* context, const pb::GetAliveTasksRequest* request,
-                         pb::GetAliveTasksResponse* response) override {
-    auto* call = begin(door_, *context, service_, *request);
-    if (call->refused()) return call;
-    service_.get_alive_tasks(call->id(), service_of(*request), request->requesting_task_id(),
-                             {request->task_ids().begin(), request->task_ids().end()},
-                             [=](const Status& status, const std::vector<AliveTask>& alive) {
-                               for (const AliveTask& task : alive) {
-                                 response->add_alive_task_ids(task.task);
-                                 response->add_incarnations(task.incarnation);
-                               }
-                               call->finish(status);
+  Reactor* IncrementKeyValue(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::IncrementKeyValueRequest>(
+        context, request, response, [&](Call* call, const auto& asked) {
+          service_.increment(call->id(), service_of(asked), asked.key(), asked.increment(),
+                             [=, key = asked.key()](const Status& status, const std::string& value) {
+                               pb::IncrementKeyValueResponse answer;
+                               answer.mutable_kv()->set_key(key);
+                               answer.mutable_kv()->set_value(value);
+                               finish(call, status, answer, response);
                              });
-    return call;
+        });
+  }
+
+  Reactor* GetKeyValueDir(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::GetKeyValueDirRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.get_directory(call->id(), service_of(asked), asked.directory_key(),
+                             [=](const Status& status, const KeyValues& found) {
+                               pb::GetKeyValueDirResponse answer;
+                               for (const auto& [key, value] : found) {
+                                 pb::KeyValueEntry* entry = answer.add_kv();
+                                 entry->set_key(key);
+                                 entry->set_value(value);
+                               }
+                               finish(call, status, answer, response);
+                             });
+    });
+  }
+
+  Reactor* DeleteKeyValue(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::DeleteKeyValueRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.erase(call->id(), service_of(asked), asked.key(), finishing(call));
+    });
+  }
+
+  Reactor* Barrier(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::BarrierRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      BarrierCall barrier{asked.barrier_id(),
+                          asked.counter(),
+                          asked.barrier_timeout_in_ms(),
+                          {asked.task_ids().begin(), asked.task_ids().end()},
+                          asked.source_task_id()};
+      service_.barrier(call->id(), service_of(asked), barrier,
+                       [=](const Status& status, std::int64_t counter) {
+                         pb::BarrierResponse answer;
+                         answer.set_counter(counter);
+                         finish(call, status, answer, response);
+                       });
+    });
+  }
+
+  Reactor* CancelBarrier(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::CancelBarrierRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.cancel_barrier(call->id(), service_of(asked), asked.barrier_id(), asked.counter(),
+                              finishing(call));
+    });
+  }
+
+  Reactor* GetAliveTasks(Context* context, const Bytes* request, Bytes* response) override {
+    return serve<pb::GetAliveTasksRequest>(context, request, response, [&](Call* call, const auto& asked) {
+      service_.get_alive_tasks(call->id(), service_of(asked), asked.requesting_task_id(),
+                               {asked.task_ids().begin(), asked.task_ids().end()},
+                               [=](const Status& status, const std::vector<AliveTask>& alive) {
+                                 pb::GetAliveTasksResponse answer;
+                                 for (const AliveTask& task : alive) {
+                                   answer.add_alive_task_ids(task.task);
+                                   answer.add_incarnations(task.incarnation);
+                                 }
+                                 finish(call, status, answer, response);
+                               });
+    });
   }
 
  private:
+  template <class Request, class Serve>
+  Reactor* serve(Context* context, const Bytes* request, Bytes* response, Serve serve) {
+    static const grpc::Slice nothing;
+    *response = Bytes(&nothing, 1);
+    const std::size_t largest = door_.largest_of(*context);
+    std::string bytes = bytes_of(*request);
+    auto* call = new Call(door_, *context, service_, [&] {
+      return SignedRequest{Request::descriptor()->full_name(), bytes};
+    });
+    if (call->refused()) return call;
+    const std::optional<std::string> plain = expanded(std::move(bytes), largest);
+    Request asked;
+    if (!plain) {
+      call->finish(Status::bare(Code::kResourceExhausted,
+                                fmt::format("the request is damaged, or has more than {} bytes", largest)));
+    } else if (!asked.ParseFromString(*plain)) {
+      call->finish(Status::bare(Code::kInternal, "the request cannot be read"));
+    } else {
+      serve(call, asked);
+    }
+    return call;
+  }
+
+  template <class Response>
+  static void finish(Call* call, const Status& status, const Response& answer, Bytes* response) {
+    if (status.ok()) {
+      Bytes bytes;
+      bool own_buffer = false;
+      grpc::SerializationTraits<Response>::Serialize(answer, &bytes, &own_buffer);
+      response->Swap(&bytes);
+    }
+    call->finish(status);
+  }
+
   template <class Request>
   static std::uint64_t service_of(const Request& request) {
     return request.incarnations().service_incarnation();
   }
 
-  template <class Message>
-  static bool read(const grpc::ByteBuffer& bytes, Message& message, Call& call) {
-    grpc::ByteBuffer copy = bytes;  // Of the reference only; reading it empties it.
-    if (grpc::SerializationTraits<Message>::Deserialize(&copy, &message).ok()) return true;
-    call.finish(Status::bare(Code::kInternal, "the request cannot be read"));
-    return false;
-  }
-
-  static DoneWith<Value> answer_shared(Call* call, std::string key, grpc::ByteBuffer* response) {
+  static DoneWith<Value> answer_shared(Call* call, std::string key, Bytes* response) {
     return [=, key = std::move(key)](const Status& status, const Value& value) {
       if (status.ok()) *response = value_response(key, value);
-      call->finish(status);
-    };
-  }
-
-  template <class Response>
-  static DoneWith<std::string> answer_value(Call* call, const std::string& key, Response* response) {
-    return [=](const Status& status, const std::string& value) {
-      if (status.ok()) {
-        response->mutable_kv()->set_key(key);
-        response->mutable_kv()->set_value(value);
-      }
       call->finish(status);
     };
   }
@@ -412,6 +431,7 @@ class Front::Impl {
       : address_(options.address),
         gate_(gate),
         listener_(address_, options.limits),
+        door_{gate_, listener_, options.limits},
         service_(service, door_),
         job_service_(service, door_) {
     route_grpc_log();
@@ -419,6 +439,8 @@ class Front::Impl {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(options.limits.largest_message);
     builder.SetMaxSendMessageSize(-1);
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPing / 2);
@@ -462,7 +484,7 @@ class Front::Impl {
   HostPort address_;
   const Gate& gate_;
   Listener listener_;
-  const Door door_{gate_, listener_};
+  const Door door_;
   GrpcService service_;
   JobService job_service_;
   std::mutex mutex_;

@@ -25,6 +25,9 @@ struct Limits {
   /// limit. Others wait in the kernel's queue.
   std::size_t most_strangers = 256;
 
+  /// A stranger that has sent more is closed, and its first request may not have more once it is expanded.
+  std::size_t strangers_bytes = 64 << 10;
+
   /// If there are this many and another one waits, the oldest is closed after this time.
   std::chrono::milliseconds least_time{500};
 

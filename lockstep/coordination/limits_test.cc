@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <atomic>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "coordination.grpc.pb.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
+#include "lockstep/coordination/expand.h"
 #include "lockstep/coordination/server.h"
 
 // What the coordinator takes from those who reach its port, while a job is at work there.
@@ -132,6 +134,22 @@ class Stranger {
     EXPECT_EQ(::recv(socket_, &byte, 1, 0), 1);
   }
 
+  /// All that comes until the text has come, or for so long.
+  std::string hear_until(const std::string& text, milliseconds within) {
+    const auto end = Steady::now() + within;
+    std::string heard;
+    while (heard.find(text) == std::string::npos) {
+      const auto left = std::chrono::ceil<milliseconds>(end - Steady::now());
+      pollfd readable{socket_, POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&readable, 1, static_cast<int>(left.count())) <= 0) break;
+      char bytes[4096];
+      const ssize_t got = ::recv(socket_, bytes, sizeof(bytes), 0);
+      if (got <= 0) break;
+      heard.append(bytes, static_cast<std::size_t>(got));
+    }
+    return heard;
+  }
+
   /// Whether the coordinator ends it, in this time.
   bool is_ended(milliseconds within) {
     const auto end = Steady::now() + within;
@@ -164,14 +182,16 @@ std::string frame(int type, int flags, std::uint32_t stream, const std::string& 
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
 
 /// What begins a call, of which the message is still to come.
-std::string call(std::uint32_t stream) {
+std::string call(std::uint32_t stream, const std::string& path = "/lockstep.coordination.Job/Describe",
+                 const std::string& encoding = "identity") {
   std::string block;
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{":method", "POST"},
                                                         {":scheme", "http"},
-                                                        {":path", "/lockstep.coordination.Job/Describe"},
+                                                        {":path", path},
                                                         {":authority", "coordinator"},
                                                         {"content-type", "application/grpc"},
+                                                        {"grpc-encoding", encoding},
                                                         {"te", "trailers"}}) {
     block += std::string(1, '\0') + static_cast<char>(name.size()) + name + static_cast<char>(value.size()) +
              value;
@@ -180,7 +200,7 @@ std::string call(std::uint32_t stream) {
 }
 
 TEST(Limits, AMessageThatIsTooLarge_IsRefusedInWords_AndTheJobGoesOn) {
-  constexpr int kLargest = 64 << 10;  // The thread sanitizer looks for long at each word.
+  constexpr int kLargest = 32 << 10;  // The thread sanitizer looks for long at each word.
   JobAtWork job({.largest_message = kLargest});
   // Of one who has not the secret.
   grpc::ChannelArguments arguments;
@@ -305,6 +325,76 @@ TEST(Limits, AStrangerWhoKeepsCalling_GoesAfterAWhile_AndTheJobsProcessesStay) {
   EXPECT_GT(Steady::now() - began, milliseconds(1000));
   std::this_thread::sleep_for(milliseconds(2000));
   job.wait_for_more();
+}
+
+std::string gzip(const std::string& plain) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string bytes(deflateBound(&stream, plain.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  bytes.resize(stream.total_out);
+  deflateEnd(&stream);
+  return bytes;
+}
+
+TEST(Limits, GzipIsExpanded_UpToALimit) {
+  const std::string plain(1000, 'x'), packed = gzip(plain);
+  EXPECT_EQ(expanded(packed, 1000), plain);
+  EXPECT_EQ(expanded(packed, 999), std::nullopt);
+  EXPECT_EQ(expanded(plain, 1000), plain) << "not compressed";
+  EXPECT_EQ(expanded(plain, 999), std::nullopt);
+  EXPECT_EQ(expanded(gzip(""), 0), "");
+  EXPECT_EQ(expanded(packed.substr(0, packed.size() - 1), 1000), std::nullopt) << "cut";
+  EXPECT_EQ(expanded(packed + "x", 1000), std::nullopt) << "followed by more";
+}
+
+/// A coordinator that lets JAX's processes in, which cannot prove anything.
+class OpenToJax {
+ public:
+  OpenToJax() {
+    ServerOptions options;
+    options.identity = kJob;
+    options.allow_jax = true;
+    server_.start(options);
+  }
+  const CoordinationServer& server() const { return server_; }
+
+ private:
+  CoordinationServer server_;
+};
+
+TEST(Limits, GzipBombs_AreNotExpanded) {
+  const OpenToJax open;
+  // A sixteenth of a mebibyte at most may be in a stranger's request, or what it becomes.
+  const std::string bomb = gzip(std::string(std::size_t{48} << 20, '\0'));
+  ASSERT_LT(bomb.size(), std::size_t{60} << 10);
+  for (const char* method : {"GetKeyValue", "InsertKeyValue", "RegisterTask", "Barrier", "WatchTasks"}) {
+    Stranger stranger(open.server().port());
+    const std::string path = std::string("/xla.coordination.CoordinationService/") + method;
+    const std::string message = '\1' + number(bomb.size(), 4) + bomb;
+    std::string all = kPreface + call(1, path, "gzip");
+    for (std::size_t at = 0; at < message.size(); at += 16 << 10) {
+      const std::string some = message.substr(at, 16 << 10);
+      all += frame(0, at + some.size() == message.size() ? 1 : 0, 1, some);
+    }
+    stranger.say(all);
+    EXPECT_THAT(stranger.hear_until("bytes", seconds(60)), HasSubstr("has more than 65536 bytes")) << method;
+  }
+}
+
+TEST(Limits, EndlessHeaders_EndTheConnection) {
+  const OpenToJax open;
+  Stranger stranger(open.server().port());
+  // A value of two billion bytes, of which some come.
+  stranger.say(kPreface +
+               frame(1, 0, 1, std::string("\0\1x\x7f\x81\xa7\xd6\xb9\7", 9) + std::string(1000, 'a')));
+  const std::string some = frame(9, 0, 1, std::string(16 << 10, 'a'));
+  const auto began = Steady::now();
+  while (stranger.say(some)) ASSERT_LT(Steady::now() - began, seconds(60));
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/tcp.h>  // tcp_info with its later fields
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -36,6 +36,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTryAgain(50);      ///< For want of descriptors.
+constexpr std::chrono::milliseconds kCounts(10);        ///< What strangers have sent.
 constexpr std::chrono::milliseconds kServerCloses(10);  ///< What was ended, as a rule.
 
 class Descriptor {
@@ -84,6 +85,21 @@ std::string name_of(std::string peer) {
   return peer;
 }
 
+/// The bytes that have come over the connection, read or not.
+std::uint64_t received(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+/// Ends the connection at once, and drops what has come and nobody has read; the descriptor's other owners
+/// see its end.
+void break_off(int socket) {
+  sockaddr nowhere{};
+  nowhere.sa_family = AF_UNSPEC;
+  ::connect(socket, &nowhere, sizeof nowhere);
+}
+
 std::size_t most_strangers(const Limits& limits) {
   rlimit descriptors{};
   getrlimit(RLIMIT_NOFILE, &descriptors);
@@ -116,6 +132,13 @@ class Listener::Impl {
     if (found == strangers_.end()) return;
     strangers_.erase(found);
     count_ = strangers_.size();
+  }
+
+  bool is_stranger(const std::function<std::string()>& peer) const {
+    if (count_ == 0) return false;
+    const std::string name = name_of(peer());
+    std::lock_guard lock(mutex_);
+    return std::ranges::find(strangers_, name, &Stranger::name) != strangers_.end();
   }
 
   void stop() {
@@ -232,11 +255,13 @@ class Listener::Impl {
     std::lock_guard lock(mutex_);
     for (auto each = strangers_.begin(); each != strangers_.end();) {
       pollfd gone{each->socket.get(), 0, 0};
-      const bool late = now - each->came >= limits_.silence;
+      const bool greedy = received(each->socket.get()) > limits_.strangers_bytes;
+      if (greedy) break_off(each->socket.get());
+      const bool late = greedy || now - each->came >= limits_.silence;
       each = late || ::poll(&gone, 1, 0) > 0 ? end(each) : std::next(each);
     }
     std::erase_if(ending_, [](const Stranger& each) { return what_is(each.servers) != each.what; });
-    if (!strangers_.empty()) look_again = strangers_.front().came + limits_.silence;
+    if (!strangers_.empty()) look_again = now + kCounts;
     if (accept_again_ > now) {
       look_again = std::min(look_again, accept_again_);
       return false;
@@ -301,7 +326,7 @@ class Listener::Impl {
   std::mutex stopping_;
   std::thread thread_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Stranger> strangers_;  ///< In the order in which they came.
   std::list<Stranger> ending_;     ///< That the server has not closed yet.
   std::atomic<std::size_t> count_ = 0;
@@ -314,6 +339,9 @@ Listener::~Listener() = default;
 int Listener::port() const { return impl_->port(); }
 void Listener::start(Take take) { impl_->start(std::move(take)); }
 void Listener::let_in(const std::function<std::string()>& peer) { impl_->let_in(peer); }
+bool Listener::is_stranger(const std::function<std::string()>& peer) const {
+  return impl_->is_stranger(peer);
+}
 void Listener::stop() { impl_->stop(); }
 
 }  // namespace lockstep::coordination

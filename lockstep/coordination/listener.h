@@ -32,6 +32,9 @@ class Listener {
   /// A call of this peer, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is no longer a stranger.
   void let_in(const std::function<std::string()>& peer);
 
+  /// Whether the peer is one that `let_in` was not called for yet.
+  bool is_stranger(const std::function<std::string()>& peer) const;
+
   /// Stops accepting connections. A second call does nothing.
   void stop();
 
