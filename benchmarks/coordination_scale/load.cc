@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load of a job's start and end on a coordinator, Lockstep's or JAX's own: N clients have the coordinator
-// prove its secret, register, ask who serves, poll for errors and send a heartbeat, exchange their topology
-// as the runtime does, pass a barrier and leave. Each call carries a credential for its request, with the
-// secret of LOCKSTEP_JOB_SECRET. What JAX's service does not have is asked of it too, and refused.
+// The load of a job's start and end on a coordinator, Lockstep's or JAX's own: N clients connect, register,
+// ask who serves, poll for errors and send a heartbeat, exchange their topology as the runtime does, pass a
+// barrier and leave. Each call carries a credential for its request, with the secret of LOCKSTEP_JOB_SECRET.
+// What JAX's service does not have is asked of it too, and refused.
 //
 // coordination_load ADDRESS CLIENTS CONNECTIONS
 //
@@ -25,8 +25,10 @@
 
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
+#include "lockstep/coordination/address.h"
+#include "lockstep/coordination/connection.h"
 #include "lockstep/coordination/credential.h"
-#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/wire.h"
 
 namespace {
 
@@ -71,15 +73,8 @@ struct Call {
 class Load {
  public:
   Load(const std::string& address, int clients, int connections) : clients_(clients) {
-    for (int i = 0; i < connections; ++i) {
-      grpc::ChannelArguments arguments;
-      arguments.SetMaxReceiveMessageSize(-1);
-      arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-      stubs_.push_back(pb::CoordinationService::NewStub(channel));
-      job_stubs_.push_back(Job::NewStub(channel));
-    }
+    for (int i = 0; i < connections; ++i)
+      connections_.push_back(std::make_unique<Connection>(parse_address(address), identity_, TlsFiles{}));
   }
 
   void run() {
@@ -104,7 +99,7 @@ class Load {
     times_ += text;
   }
   pb::CoordinationService::Stub::async_interface& stub(int client) {
-    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->async();
+    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->coordination->async();
   }
 
   /// One call of each client: start(client, call, callback).
@@ -123,7 +118,7 @@ class Load {
     }
   }
   Job::Stub::async_interface& job_stub(int client) {
-    return *job_stubs_[static_cast<std::size_t>(client) % job_stubs_.size()]->async();
+    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->job->async();
   }
   template <class Request>
   void address_to_service(Request& request) const {
@@ -137,14 +132,15 @@ class Load {
   }
 
   void register_all() {
-    if (!identity_.secret.empty()) {
-      for_all<ProveRequest, ProveResponse>("Prove", [&](int client, auto& call, auto done) {
-        call.context.set_wait_for_ready(true);
-        call.request.set_nonce(random_nonce());
-        prove(call);
-        job_stub(client).Prove(&call.context, &call.request, &call.response, done);
+    stubs_.resize(connections_.size());
+    Step connected(static_cast<int>(connections_.size()));
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      connections_[i]->use(0, true, [&, i](Stubs* stubs, const Status& status) {
+        stubs_[i] = stubs;
+        connected.answered(to_grpc(status), "connecting");
       });
     }
+    connected.wait();
     for_all<pb::RegisterTaskRequest, pb::RegisterTaskResponse>(
         "RegisterTask", [&](int client, auto& call, auto done) {
           call.context.set_wait_for_ready(true);
@@ -249,8 +245,8 @@ class Load {
   const Identity identity_ = {"", 0,
                               std::getenv("LOCKSTEP_JOB_SECRET") ? std::getenv("LOCKSTEP_JOB_SECRET") : ""};
   const Whereabouts where_ = Whereabouts::own();
-  std::vector<std::unique_ptr<pb::CoordinationService::Stub>> stubs_;
-  std::vector<std::unique_ptr<Job::Stub>> job_stubs_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Stubs*> stubs_;
   std::uint64_t service_ = 0;
   std::list<Call<pb::PollForErrorRequest, pb::PollForErrorResponse>> polls_;
   std::string times_ = "{";

@@ -51,13 +51,14 @@ Resolved resolve(const HostPort& address, int flags, std::string& why) {
 }
 
 /// 0 if a server listens, otherwise the errno of connect.
-int try_connect(Socket& socket, const addrinfo& info, std::chrono::milliseconds timeout) {
+int try_connect(Socket& socket, const addrinfo& info, std::chrono::milliseconds timeout, int wake = -1) {
   if (socket.fd() < 0) return errno;
   if (::connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  pollfd poll_for{socket.fd(), POLLOUT, 0};
-  int ready = ::poll(&poll_for, 1, static_cast<int>(timeout.count()));
+  pollfd poll_for[] = {{socket.fd(), POLLOUT, 0}, {wake, POLLIN, 0}};
+  int ready = ::poll(poll_for, 2, static_cast<int>(timeout.count()));
   if (ready < 0) return errno;
+  if (ready > 0 && poll_for[0].revents == 0) return ECANCELED;
   if (ready == 0) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof(error);
@@ -123,12 +124,18 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
       address.to_string(), std::strerror(last_error));
 }
 
-int connect_to(const HostPort& address, std::chrono::milliseconds timeout) {
-  std::string why;
-  const Resolved resolved = resolve(address, 0, why);
-  for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout, int wake, std::string* why) {
+  std::string unresolved;
+  const Resolved resolved = resolve(address, 0, unresolved);
+  int error = 0;
+  for (const addrinfo* info = resolved.get(); info != nullptr && error != ECANCELED; info = info->ai_next) {
     Socket socket(*info);
-    if (try_connect(socket, *info, timeout) == 0) return socket.release();
+    error = try_connect(socket, *info, timeout, wake);
+    if (error == 0) return socket.release();
+  }
+  if (why != nullptr) {
+    *why = resolved ? std::strerror(error)
+                    : fmt::format("the host name '{}' is not resolved: {}", shown(address.host), unresolved);
   }
   return -1;
 }

@@ -21,8 +21,10 @@ HostPort parse_address(const std::string& text);
 /// what to do.
 std::string why_unreachable(const HostPort& address, std::chrono::milliseconds timeout);
 
-/// A connected non-blocking socket; -1 if there is no answer within the timeout.
-int connect_to(const HostPort& address, std::chrono::milliseconds timeout);
+/// A connected non-blocking socket; -1, and the reason in `why`, if there is no answer within the timeout, or
+/// the descriptor `wake`, unless it is -1, becomes readable.
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout, int wake = -1,
+               std::string* why = nullptr);
 
 /// Tries to bind; returns the reason if it fails, "" if it works.
 std::string why_not_bindable(const HostPort& address);

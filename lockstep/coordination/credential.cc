@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "job.pb.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/proof.h"
@@ -41,6 +42,14 @@ Status denied(std::string message) { return Status::of_service(Code::kPermission
 
 }  // namespace
 
+void refuse_short_secret(const std::string& secret) {
+  if (secret.empty() || secret.size() >= kShortestSecret) return;
+  fail<InitializationError>(
+      "LOCKSTEP_JOB_SECRET has {} byte{}, expected at least {}, because whoever sees one call could find a "
+      "shorter one by trying; make one by: od -An -N16 -tx1 /dev/urandom | tr -d ' \\n'",
+      secret.size(), secret.size() == 1 ? "" : "s", kShortestSecret);
+}
+
 std::string coordinators_proof(const std::string& secret, const std::string& nonce) {
   return authentication_code(secret, kProof, nonce);
 }
@@ -70,12 +79,11 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
                                     const std::function<SignedRequest()>& request, Caller& caller) const {
   std::string ours = name_job(identity_.job_id, identity_.attempt);
   if (!credential) {
-    if (allow_jax_ || identity_.secret.empty()) return std::nullopt;
+    if (accepts_unproved()) return std::nullopt;
     return denied(fmt::format(
-        "the coordinator serves {}, and only processes that prove to belong to it, but the caller does not "
-        "say "
-        "what it belongs to: it is a process of JAX, or of another program; such processes are let in by "
-        "--allow-jax",
+        "the coordinator serves {}, and only processes that prove to belong to it, which the caller does "
+        "not: "
+        "a process of Lockstep needs the same LOCKSTEP_JOB_SECRET; a process of JAX is let in by --allow-jax",
         ours));
   }
   pb::IdentityMessage message;

@@ -21,6 +21,13 @@ struct SignedRequest {
   std::string bytes;
 };
 
+/// The fewest bytes of a secret: whoever sees one call can try secrets.
+inline constexpr std::size_t kShortestSecret = 16;
+
+/// Throws InitializationError if the secret, which LOCKSTEP_JOB_SECRET has given, has fewer, unless it is
+/// empty.
+void refuse_short_secret(const std::string& secret);
+
 /// What a process sends with a call to prove which job it belongs to.
 std::string make_credential(const Identity& identity, const Whereabouts& where, const SignedRequest& request);
 
@@ -47,6 +54,9 @@ class Gate {
                                 const std::function<SignedRequest()>& request, Caller& caller) const;
 
   const Identity& identity() const { return identity_; }
+
+  /// Whether processes are accepted that do not identify themselves.
+  bool accepts_unproved() const { return allow_jax_ || identity_.secret.empty(); }
 
  private:
   const Identity identity_;

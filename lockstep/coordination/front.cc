@@ -430,7 +430,7 @@ class Front::Impl {
   Impl(Service& service, const Gate& gate, const FrontOptions& options)
       : address_(options.address),
         gate_(gate),
-        listener_(address_, options.limits),
+        listener_(address_, options.limits, options.tls.given() ? nullptr : &gate),
         door_{gate_, listener_, options.limits},
         service_(service, door_),
         job_service_(service, door_) {

@@ -96,9 +96,7 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
   };
   for (const Case& each : std::vector<Case>{{{"job-b", 0, kJob.secret}, "job 'job-b', attempt 0"},
                                             {{"job-a", 1, kJob.secret}, "job 'job-a', attempt 1"},
-                                            {{"job-b", 1, "another secret"}, "job 'job-b', attempt 1"},
-                                            {{"job-b", 1, ""}, "job 'job-b', attempt 1"},
-                                            {{"", 0, ""}, "a job without an id, attempt 0"}}) {
+                                            {{"job-b", 1, "another secret"}, "job 'job-b', attempt 1"}}) {
     std::string why;
     auto quickest = Steady::duration::max();
     for (int i = 0; i < 3; ++i) {  // A busy machine may hold one up.
@@ -111,6 +109,16 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
                            HasSubstr("serves job 'job-b', attempt 1")));
     EXPECT_THAT(why, AllOf(Not(HasSubstr(kJob.secret)), Not(HasSubstr("another secret than the right"))));
     EXPECT_THAT(why, HasSubstr(Whereabouts::own().to_string()));
+  }
+}
+
+TEST(Identity, ProcessWithoutTheSecret_IsRefusedAtItsFirstCall_InWords) {
+  Serving job(kJob);
+  for (const Identity& identity : {Identity{"job-b", 1, ""}, Identity{"job-a", 1, ""}, Identity{}}) {
+    EXPECT_THAT(job.why_refused(identity),
+                AllOf(HasSubstr("process 0 of 1"), HasSubstr("serves job 'job-b', attempt 1"),
+                      HasSubstr("a process of Lockstep needs the same LOCKSTEP_JOB_SECRET"),
+                      HasSubstr("a process of JAX is let in by --allow-jax")));
   }
 }
 

@@ -19,7 +19,8 @@ struct Limits {
   /// for itself, and JAX's keep a get open for each other process. With more the connection is closed.
   int calls = 1024, calls_per_process = 16;
 
-  // A client that has connected is a stranger until one of its calls was accepted.
+  // A client that has connected is a stranger until it has proved that it belongs to the job. Where that is
+  // not asked for, or is by TLS, it is one until one of its calls was accepted.
 
   /// The most connections of strangers at a time, but never more than an eighth of this process's descriptor
   /// limit. Others wait in the kernel's queue.
@@ -30,6 +31,9 @@ struct Limits {
 
   /// If there are this many and another one waits, the oldest is closed after this time.
   std::chrono::milliseconds least_time{500};
+
+  /// The same for one that has not said anything: a process of the job speaks at once.
+  std::chrono::milliseconds least_silence{20};
 
   /// Each stranger is closed after this time. An idle connection of the job is closed after this time
   /// too.

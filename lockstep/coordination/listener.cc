@@ -22,6 +22,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/descriptor.h"
+#include "lockstep/coordination/greeting.h"
+#include "lockstep/coordination/http_refusal.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -38,25 +42,6 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTryAgain(50);      ///< For want of descriptors.
 constexpr std::chrono::milliseconds kCounts(10);        ///< What strangers have sent.
 constexpr std::chrono::milliseconds kServerCloses(10);  ///< What was ended, as a rule.
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 /// The port and the address as a text that is the same for a socket here and in gRPC's form.
 std::string name_of(const sockaddr_storage& address) {
@@ -73,6 +58,12 @@ std::string name_of(const sockaddr_storage& address) {
     inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
   }
   return fmt::format("{}:{}", text, ntohs(v6.sin6_port));
+}
+
+std::string name_of_peer(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  return ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? name_of(address) : "";
 }
 
 std::string name_of(std::string peer) {
@@ -107,12 +98,103 @@ std::size_t most_strangers(const Limits& limits) {
                                  std::max<std::size_t>(limits.most_strangers, 4));
 }
 
+/// A connection whose other side has not proved yet what it is.
+class Visitor {
+ public:
+  enum class State { kWaits, kIsLetIn, kIsForServer, kIsOver };
+
+  Visitor(Descriptor socket, const Gate& gate, const Limits& limits, SteadyClock::time_point now)
+      : socket_(std::move(socket)), gate_(&gate), greeting_(gate), most_(limits.strangers_bytes), came_(now) {
+    wait_for(kFirstBytes);
+  }
+
+  int socket() const { return socket_.get(); }
+  int release() {
+    wait_for(1);
+    return socket_.release();
+  }
+  SteadyClock::time_point came() const { return came_; }
+  bool has_spoken() const { return says_ != Says::kNothing; }
+
+  /// Reads what has come, and answers.
+  State go_on() {
+    char bytes[4096];
+    if (says_ == Says::kNothing) {
+      const ssize_t there = ::recv(socket(), bytes, kFirstBytes, MSG_PEEK);
+      if (there < 0 && (errno == EAGAIN || errno == EINTR)) return State::kWaits;
+      if (there < static_cast<ssize_t>(kFirstBytes)) return State::kIsOver;
+      const std::string_view first(bytes, kFirstBytes);
+      wait_for(1);
+      if (begins_http2(first)) {
+        if (gate_->accepts_unproved()) return State::kIsForServer;
+        Gate::Caller caller;
+        refusal_.emplace(*gate_->refusal(std::nullopt, {}, caller));
+        says_ = Says::kHttp;
+      } else if (begins_greeting(first)) {
+        says_ = Says::kGreeting;
+      } else {
+        says_ = Says::kFarewell;
+        if (!send(greeting_refusal(
+                "this is a coordinator of Lockstep, and the first bytes are not a greeting")))
+          return State::kIsOver;
+        ::shutdown(socket(), SHUT_WR);
+      }
+    }
+    const std::size_t wanted = says_ == Says::kGreeting ? greeting_.missing() : sizeof bytes;
+    const ssize_t got = ::recv(socket(), bytes, std::min(wanted, sizeof bytes), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return State::kWaits;
+    if (got <= 0) return State::kIsOver;
+    total_ += static_cast<std::size_t>(got);
+    if (total_ > most_) return State::kIsOver;
+    const std::string_view some(bytes, static_cast<std::size_t>(got));
+    bool is_refused = false;
+    if (says_ == Says::kGreeting) {
+      if (!send(greeting_.receive(some))) return State::kIsOver;
+      if (greeting_.missing() != 0) return State::kWaits;
+      if (greeting_.proved()) return State::kIsLetIn;
+      is_refused = true;
+    } else if (says_ == Says::kHttp) {
+      if (!send(refusal_->receive(some))) return State::kIsOver;
+      is_refused = refusal_->is_over();
+    }
+    if (is_refused) {
+      // If it were closed now, bytes that are still on their way would destroy the answer.
+      says_ = Says::kFarewell;
+      ::shutdown(socket(), SHUT_WR);
+    }
+    return State::kWaits;
+  }
+
+ private:
+  enum class Says { kNothing, kGreeting, kHttp, kFarewell };
+
+  /// poll() reports the socket once this many bytes are there, or it has ended.
+  void wait_for(int bytes) { ::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes); }
+
+  /// What is sent is short: it fits into the socket, or the other side does not read.
+  bool send(const std::string& bytes) {
+    return bytes.empty() || ::send(socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                                static_cast<ssize_t>(bytes.size());
+  }
+
+  Descriptor socket_;
+  const Gate* gate_;
+  GreetingAnswer greeting_;
+  std::optional<HttpRefusal> refusal_;
+  std::size_t most_, total_ = 0;
+  SteadyClock::time_point came_;
+  Says says_ = Says::kNothing;
+};
+
 }  // namespace
 
 class Listener::Impl {
  public:
-  Impl(const HostPort& address, const Limits& limits)
-      : limits_(limits), most_(most_strangers(limits)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Impl(const HostPort& address, const Limits& limits, const Gate* gate)
+      : limits_(limits),
+        gate_(gate),
+        most_(most_strangers(limits)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     bind(address);
   }
   ~Impl() { stop(); }
@@ -148,6 +230,7 @@ class Listener::Impl {
     wake();
     thread_.join();
     listening_.clear();
+    visitors_.clear();
     std::lock_guard also(mutex_);
     strangers_.clear();
     count_ = 0;
@@ -234,24 +317,39 @@ class Listener::Impl {
     while (!stop_) {
       const auto now = SteadyClock::now();
       auto look_again = SteadyClock::time_point::max();
-      const bool accepts = see_to_strangers(now, look_again);
+      see_to_strangers(now, look_again);
+      const bool accepts = may_accept(now, look_again);
       polled.assign({{wake_.get(), POLLIN, 0}});
       for (const Descriptor& each : listening_) polled.push_back({accepts ? each.get() : -1, POLLIN, 0});
+      for (const Visitor& each : visitors_) polled.push_back({each.socket(), POLLIN, 0});
       int patience = -1;
       if (look_again != SteadyClock::time_point::max()) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(look_again - now);
         patience = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000));
       }
       if (::poll(polled.data(), polled.size(), patience) < 0) continue;
-      for (std::size_t i = 1; i < polled.size(); ++i) {
-        if (polled[i].revents != 0 && !stop_) accept(listening_[i - 1].get());
+      auto each = polled.begin() + 1 + static_cast<std::ptrdiff_t>(listening_.size());
+      for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++each)
+        visitor = each->revents != 0 ? go_on(visitor) : std::next(visitor);
+      for (std::size_t i = 0; i < listening_.size(); ++i) {
+        if (polled[i + 1].revents != 0 && !stop_) accept(listening_[i].get());
       }
     }
   }
 
-  /// Closes late connections, and forgets those that are gone. Returns whether another one may be accepted;
-  /// sets the time of the next look.
-  bool see_to_strangers(SteadyClock::time_point now, SteadyClock::time_point& look_again) {
+  /// The next one.
+  std::list<Visitor>::iterator go_on(std::list<Visitor>::iterator visitor) {
+    const Visitor::State state = visitor->go_on();
+    if (state == Visitor::State::kWaits) return std::next(visitor);
+    if (state == Visitor::State::kIsLetIn) take_(visitor->release());
+    if (state == Visitor::State::kIsForServer) give(Descriptor(visitor->release()), visitor->came());
+    return visitors_.erase(visitor);
+  }
+
+  /// Closes late connections, and forgets those that are gone.
+  void see_to_strangers(SteadyClock::time_point now, SteadyClock::time_point& look_again) {
+    std::erase_if(visitors_, [&](const Visitor& each) { return now - each.came() >= limits_.silence; });
+    if (!visitors_.empty()) look_again = visitors_.front().came() + limits_.silence;
     std::lock_guard lock(mutex_);
     for (auto each = strangers_.begin(); each != strangers_.end();) {
       pollfd gone{each->socket.get(), 0, 0};
@@ -261,19 +359,51 @@ class Listener::Impl {
       each = late || ::poll(&gone, 1, 0) > 0 ? end(each) : std::next(each);
     }
     std::erase_if(ending_, [](const Stranger& each) { return what_is(each.servers) != each.what; });
-    if (!strangers_.empty()) look_again = now + kCounts;
+    if (!strangers_.empty()) look_again = std::min(look_again, now + kCounts);
+  }
+
+  /// Whether another connection may be accepted; sets the time of the next look.
+  bool may_accept(SteadyClock::time_point now, SteadyClock::time_point& look_again) {
     if (accept_again_ > now) {
       look_again = std::min(look_again, accept_again_);
       return false;
     }
+    std::lock_guard lock(mutex_);
     if (ending_.size() >= most_) {
-      look_again = now + kServerCloses;
+      look_again = std::min(look_again, now + kServerCloses);
       return false;
     }
-    if (strangers_.size() < most_) return true;
-    const auto may_go = strangers_.front().came + limits_.least_time;
-    if (may_go > now) look_again = may_go;
+    if (visitors_.size() + strangers_.size() < most_) return true;
+    const SteadyClock::time_point may_go = first_to_go();
+    if (may_go > now) look_again = std::min(look_again, may_go);
     return may_go <= now;
+  }
+
+  /// When the first stranger may be closed so that others come in; the mutex must be held.
+  SteadyClock::time_point first_to_go() const {
+    auto first = SteadyClock::time_point::max();
+    if (!strangers_.empty()) first = strangers_.front().came + limits_.least_time;
+    if (!visitors_.empty()) first = std::min(first, visitors_.front().came() + limits_.least_time);
+    const auto silent = first_silent();
+    if (silent != visitors_.end()) first = std::min(first, silent->came() + limits_.least_silence);
+    return first;
+  }
+
+  std::list<Visitor>::const_iterator first_silent() const {
+    return std::ranges::find(visitors_, false, &Visitor::has_spoken);
+  }
+
+  /// Closes one that may go; the mutex must be held.
+  void make_room(SteadyClock::time_point now) {
+    if (const auto silent = first_silent();
+        silent != visitors_.end() && silent->came() + limits_.least_silence <= now) {
+      visitors_.erase(silent);
+    } else if (!visitors_.empty() &&
+               (strangers_.empty() || visitors_.front().came() <= strangers_.front().came)) {
+      visitors_.pop_front();
+    } else if (!strangers_.empty()) {
+      end(strangers_.begin());
+    }
   }
 
   /// The next one.
@@ -287,36 +417,56 @@ class Listener::Impl {
   }
 
   void accept(int listening) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    Descriptor socket(
-        ::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    Descriptor another(socket ? ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0) : -1);
-    const bool short_of =
-        !another && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+    const auto now = SteadyClock::now();
+    Descriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (is_short_of(errno)) wait_for_room(now);
+      return;
+    }
     {
       std::lock_guard lock(mutex_);
-      const auto now = SteadyClock::now();
-      if (short_of && strangers_.empty()) {
-        logging::warning("the coordinator cannot let anybody in, for want of descriptors or memory");
-        accept_again_ = now + kTryAgain;
-      } else if (short_of && strangers_.front().came + limits_.least_time > now) {
-        accept_again_ = strangers_.front().came + limits_.least_time;
-      } else if (short_of || (another && strangers_.size() >= most_)) {
-        end(strangers_.begin());
-      }
-      if (!another) return;
-      strangers_.push_back(
-          {name_of(address), std::move(another), SteadyClock::now(), socket.get(), what_is(socket.get())});
-      count_ = strangers_.size();
+      if (visitors_.size() + strangers_.size() >= most_) make_room(now);
     }
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     keep_alive(socket.get());
+    if (gate_ == nullptr) return give(std::move(socket), now);
+    visitors_.emplace_back(std::move(socket), *gate_, limits_, now);
+    go_on(std::prev(visitors_.end()));  // As a rule it has spoken already.
+  }
+
+  static bool is_short_of(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  }
+
+  /// There are no descriptors.
+  void wait_for_room(SteadyClock::time_point now) {
+    std::lock_guard lock(mutex_);
+    if (visitors_.empty() && strangers_.empty()) {
+      logging::warning("the coordinator cannot let anybody in, for want of descriptors or memory");
+      accept_again_ = now + kTryAgain;
+    } else if (const auto may_go = first_to_go(); may_go > now) {
+      accept_again_ = may_go;
+    } else {
+      make_room(now);
+    }
+  }
+
+  /// The server gets it, and it remains a stranger until a call is accepted.
+  void give(Descriptor socket, SteadyClock::time_point came) {
+    Descriptor another(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!another) return wait_for_room(SteadyClock::now());
+    {
+      std::lock_guard lock(mutex_);
+      strangers_.push_back(
+          {name_of_peer(socket.get()), std::move(another), came, socket.get(), what_is(socket.get())});
+      count_ = strangers_.size();
+    }
     take_(socket.release());
   }
 
   const Limits limits_;
+  const Gate* const gate_;
   const std::size_t most_;
   const Descriptor wake_;
   std::vector<Descriptor> listening_;
@@ -327,14 +477,17 @@ class Listener::Impl {
   std::thread thread_;
 
   mutable std::mutex mutex_;
-  std::list<Stranger> strangers_;  ///< In the order in which they came.
+  std::list<Stranger> strangers_;  ///< Of the server, in the order in which they came.
   std::list<Stranger> ending_;     ///< That the server has not closed yet.
   std::atomic<std::size_t> count_ = 0;
-  SteadyClock::time_point accept_again_{};  ///< Of the thread.
+
+  // Of the thread.
+  std::list<Visitor> visitors_;  ///< In the order in which they came.
+  SteadyClock::time_point accept_again_{};
 };
 
-Listener::Listener(const HostPort& address, const Limits& limits)
-    : impl_(std::make_unique<Impl>(address, limits)) {}
+Listener::Listener(const HostPort& address, const Limits& limits, const Gate* gate)
+    : impl_(std::make_unique<Impl>(address, limits, gate)) {}
 Listener::~Listener() = default;
 int Listener::port() const { return impl_->port(); }
 void Listener::start(Take take) { impl_->start(std::move(take)); }

@@ -6,12 +6,15 @@
 #include <string>
 
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/limits.h"
 
 namespace lockstep::coordination {
 
-/// Accepts connections on a thread of its own, passes them to a server, and prevents strangers from using up
-/// the resources that the job needs. All methods may be called from any thread.
+/// Accepts connections on a thread of its own, passes those to a server whose other side belongs to the job
+/// (greeting.h), and prevents strangers from using up the resources that the job needs. Where others are let
+/// in as well, as without a secret, the server gets all that speak HTTP/2; with TLS it gets all connections.
+/// All methods may be called from any thread.
 class Listener {
  public:
   /// Takes ownership of a connected, non-blocking socket.
@@ -19,7 +22,8 @@ class Listener {
 
   /// Binds to all addresses of the host; with port 0 the kernel chooses the port. Throws InitializationError,
   /// with the reason, if that fails.
-  Listener(const HostPort& address, const Limits& limits);
+  /// `gate` decides who belongs to the job, and must outlive it; nullptr with TLS.
+  Listener(const HostPort& address, const Limits& limits, const Gate* gate);
   ~Listener();  ///< stops
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -29,7 +33,8 @@ class Listener {
   /// Begins to accept.
   void start(Take take);
 
-  /// A call of this peer, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is no longer a stranger.
+  /// A call of this peer of the server, "ipv4:10.0.0.1:4711" in gRPC's form, was accepted: it is no longer a
+  /// stranger.
   void let_in(const std::function<std::string()>& peer);
 
   /// Whether the peer is one that `let_in` was not called for yet.

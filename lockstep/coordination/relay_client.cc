@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "job.grpc.pb.h"
+#include "lockstep/coordination/connection.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/relay_server.h"
 #include "lockstep/coordination/wire.h"
@@ -22,19 +23,23 @@ namespace {
 class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, RelayAnswers> {
  public:
   GrpcRelayClient(const HostPort& address, const Identity& identity, const TlsFiles& tls)
-      : secret_(identity.secret), channel_(open_channel(address, tls)), stub_(Job::NewStub(channel_)) {
+      : secret_(identity.secret), connection_(address, identity, tls) {
     context_.set_wait_for_ready(true);
     context_.AddMetadata(kIdentityMetadata,
                          make_credential(identity, Whereabouts::own(), {kRelayStream, ""}));
-    stub_->async()->Relay(&context_, this);
-    AddHold();  // of who writes outside of the stream's own calls
-    StartRead(&in_);
-    StartCall();
+    connection_.use(0, true, [this](Stubs* stubs, const Status& why) {
+      if (stubs == nullptr) return end(to_grpc(why));
+      stubs->job->async()->Relay(&context_, this);
+      AddHold();  // of who writes outside of the stream's own calls
+      StartRead(&in_);
+      StartCall();
+    });
   }
 
   ~GrpcRelayClient() override { close(); }
 
   void close() override {
+    connection_.close();
     context_.TryCancel();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return over_; });
@@ -308,10 +313,13 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
     StartRead(&in_);
   }
 
-  void OnDone(const grpc::Status& status) override {
+  void OnDone(const grpc::Status& status) override { end(status); }
+
+  void end(const grpc::Status& status) {
     std::unordered_map<CallId, Handler> open;
     {
       std::lock_guard lock(mutex_);
+      ending_ = true;
       if (!status.ok()) ended_ = from_grpc(status);
       ended_.barrier.reset();
       open = std::exchange(open_, {});
@@ -324,8 +332,6 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
   }
 
   const std::string secret_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<Job::Stub> stub_;
   grpc::ClientContext context_;
   RelayAnswers in_;
   RelayCalls out_;
@@ -339,6 +345,7 @@ class GrpcRelayClient : public RelayClient, grpc::ClientBidiReactor<RelayCalls, 
   bool challenged_ = false, writing_ = false, ending_ = false, over_ = false;
   std::uint64_t messages_ = 0;
   Status ended_;
+  Connection connection_;  ///< Calls back until it is destroyed.
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
+#include "lockstep/coordination/connection.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/proof.h"
 #include "lockstep/coordination/wire.h"
@@ -23,25 +24,25 @@ namespace pb = xla::coordination;
 class GrpcRemoteService : public RemoteService {
  public:
   GrpcRemoteService(const HostPort& address, const Identity& identity, const TlsFiles& tls)
-      : address_(address),
-        identity_(identity),
-        channel_(open_channel(address, tls)),
-        stub_(pb::CoordinationService::NewStub(channel_)),
-        job_stub_(Job::NewStub(channel_)),
-        async_(*stub_->async()) {}
+      : address_(address), identity_(identity), connection_(address, identity, tls) {}
 
   ~GrpcRemoteService() override {
+    connection_.close();
     std::unique_lock lock(mutex_);
     for (auto& [id, call] : open_) call->cancel();
     all_answered_.wait(lock, [this] { return open_.empty(); });
   }
 
-  bool is_connected() const override { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
+  bool is_connected() const override { return connection_.is_connected(); }
 
   void prove(CallId id, Done done) override {
     if (identity_.secret.empty()) return done({});
     auto call = open<ProveRequest, ProveResponse>(id);
-    ask_for_proof(call->context, call->request, call->response,
+    if (connection_.greets()) {
+      return connection_.use(id, false,
+                             [=, this](Stubs*, const Status& status) { close(id, [&] { done(status); }); });
+    }
+    ask_for_proof(id, false, call->context, call->request, call->response,
                   [=, this](const Status& status) { close(id, [&] { done(status); }); });
   }
 
@@ -52,55 +53,66 @@ class GrpcRemoteService : public RemoteService {
     call->request.set_source_task_id(who.task);
     call->request.set_incarnation(who.incarnation);
     auto join = [=, this] {
+      const auto answered = [=, this](const grpc::Status& status) {
+        close(id, [&] { done(from_grpc(status), call->response.service_incarnation()); });
+      };
       sign_call(*call);
-      async_.RegisterTask(&call->context, &call->request, &call->response,
-                          [=, this](const grpc::Status& status) {
-                            close(id, [&] { done(from_grpc(status), call->response.service_incarnation()); });
-                          });
+      start(
+          id, true,
+          [=](Stubs& stubs) {
+            stubs.coordination->async()->RegisterTask(&call->context, &call->request, &call->response,
+                                                      answered);
+          },
+          answered);
     };
-    if (identity_.secret.empty()) return join();
-    ask_for_proof(call->proof_context, call->proof_request, call->proof, [=, this](const Status& status) {
-      if (status.ok()) return join();
-      close(id, [&] { done(status, 0); });
-    });
+    if (identity_.secret.empty() || connection_.greets()) return join();
+    ask_for_proof(id, true, call->proof_context, call->proof_request, call->proof,
+                  [=, this](const Status& status) {
+                    if (status.ok()) return join();
+                    close(id, [&] { done(status, 0); });
+                  });
   }
 
   void heartbeat(CallId id, std::uint64_t service, int task, std::uint64_t incarnation, Done done) override {
     auto call = open<pb::HeartbeatRequest, pb::HeartbeatResponse>(id, service);
     call->request.set_source_task_id(task);
     call->request.set_incarnation(incarnation);
-    sign_call(*call);
-    async_.Heartbeat(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.Heartbeat(given...); },
+        answer(id, std::move(done)));
   }
 
   void poll_for_error(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::PollForErrorRequest, pb::PollForErrorResponse>(id, service);
     call->request.set_source_task_id(task);
-    sign_call(*call);
-    async_.PollForError(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.PollForError(given...); },
+        answer(id, std::move(done)));
   }
 
   void shutdown_task(CallId id, std::uint64_t service, int task, Done done) override {
     auto call = open<pb::ShutdownTaskRequest, pb::ShutdownTaskResponse>(id, service);
     call->request.set_source_task_id(task);
-    sign_call(*call);
-    async_.ShutdownTask(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.ShutdownTask(given...); },
+        answer(id, std::move(done)));
   }
 
   void watch_tasks(CallId id, std::uint64_t service, std::int64_t version,
                    DoneWith<WatchedTasks> done) override {
     auto call = open<pb::WatchTasksRequest, pb::WatchTasksResponse>(id, service);
     call->request.set_version_number(version);
-    sign_call(*call);
-    async_.WatchTasks(&call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
-      WatchedTasks watched;
-      watched.version = call->response.version_number();
-      for (const pb::TaskInfo& task : call->response.task_state()) {
-        watched.tasks.push_back({task.task_id(), static_cast<TaskState>(task.state()), task.incarnation(),
-                                 false, task.error_message(), task.error_code()});
-      }
-      close(id, [&] { done(from_grpc(status), std::move(watched)); });
-    });
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.WatchTasks(given...); },
+        [=, this](const grpc::Status& status) {
+          WatchedTasks watched;
+          watched.version = call->response.version_number();
+          for (const pb::TaskInfo& task : call->response.task_state()) {
+            watched.tasks.push_back({task.task_id(), static_cast<TaskState>(task.state()), task.incarnation(),
+                                     false, task.error_message(), task.error_code()});
+          }
+          close(id, [&] { done(from_grpc(status), std::move(watched)); });
+        });
   }
 
   void insert(CallId id, std::uint64_t service, const std::string& key, const std::string& value,
@@ -109,24 +121,25 @@ class GrpcRemoteService : public RemoteService {
     call->request.mutable_kv()->set_key(key);
     call->request.mutable_kv()->set_value(value);
     call->request.set_allow_overwrite(allow_overwrite);
-    sign_call(*call);
-    async_.InsertKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.InsertKeyValue(given...); },
+        answer(id, std::move(done)));
   }
 
   void get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::GetKeyValueRequest, pb::GetKeyValueResponse>(id, service);
     call->request.set_key(key);
-    sign_call(*call);
-    async_.GetKeyValue(&call->context, &call->request, &call->response,
-                       answer_value(id, std::move(done), call));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.GetKeyValue(given...); },
+        answer_value(id, std::move(done), call));
   }
 
   void try_get(CallId id, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
     auto call = open<pb::TryGetKeyValueRequest, pb::TryGetKeyValueResponse>(id, service);
     call->request.set_key(key);
-    sign_call(*call);
-    async_.TryGetKeyValue(&call->context, &call->request, &call->response,
-                          answer_value(id, std::move(done), call));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.TryGetKeyValue(given...); },
+        answer_value(id, std::move(done), call));
   }
 
   void increment(CallId id, std::uint64_t service, const std::string& key, std::int64_t by,
@@ -134,33 +147,34 @@ class GrpcRemoteService : public RemoteService {
     auto call = open<pb::IncrementKeyValueRequest, pb::IncrementKeyValueResponse>(id, service);
     call->request.set_key(key);
     call->request.set_increment(by);
-    sign_call(*call);
-    async_.IncrementKeyValue(&call->context, &call->request, &call->response,
-                             [=, this](const grpc::Status& status) {
-                               close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
-                             });
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.IncrementKeyValue(given...); },
+        [=, this](const grpc::Status& status) {
+          close(id, [&] { done(from_grpc(status), call->response.kv().value()); });
+        });
   }
 
   void get_directory(CallId id, std::uint64_t service, const std::string& key,
                      DoneWith<KeyValues> done) override {
     auto call = open<pb::GetKeyValueDirRequest, pb::GetKeyValueDirResponse>(id, service);
     call->request.set_directory_key(key);
-    sign_call(*call);
-    async_.GetKeyValueDir(&call->context, &call->request, &call->response,
-                          [=, this](const grpc::Status& status) {
-                            KeyValues found;
-                            for (const pb::KeyValueEntry& entry : call->response.kv())
-                              found.emplace_back(entry.key(), entry.value());
-                            close(id, [&] { done(from_grpc(status), std::move(found)); });
-                          });
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.GetKeyValueDir(given...); },
+        [=, this](const grpc::Status& status) {
+          KeyValues found;
+          for (const pb::KeyValueEntry& entry : call->response.kv())
+            found.emplace_back(entry.key(), entry.value());
+          close(id, [&] { done(from_grpc(status), std::move(found)); });
+        });
   }
 
   void erase(CallId id, std::uint64_t service, const std::string& key, Done done) override {
     auto call = open<pb::DeleteKeyValueRequest, pb::DeleteKeyValueResponse>(id, service);
     call->request.set_key(key);
     call->request.set_is_directory(true);
-    sign_call(*call);
-    async_.DeleteKeyValue(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.DeleteKeyValue(given...); },
+        answer(id, std::move(done)));
   }
 
   void barrier(CallId id, std::uint64_t service, const BarrierCall& barrier,
@@ -171,10 +185,11 @@ class GrpcRemoteService : public RemoteService {
     call->request.set_barrier_timeout_in_ms(barrier.timeout_ms);
     call->request.mutable_task_ids()->Add(barrier.tasks.begin(), barrier.tasks.end());
     call->request.set_source_task_id(barrier.source);
-    sign_call(*call);
-    async_.Barrier(&call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
-      close(id, [&] { done(from_grpc(status), call->response.counter()); });
-    });
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.Barrier(given...); },
+        [=, this](const grpc::Status& status) {
+          close(id, [&] { done(from_grpc(status), call->response.counter()); });
+        });
   }
 
   void cancel_barrier(CallId id, std::uint64_t service, const std::string& barrier, std::int64_t counter,
@@ -182,8 +197,9 @@ class GrpcRemoteService : public RemoteService {
     auto call = open<pb::CancelBarrierRequest, pb::CancelBarrierResponse>(id, service);
     call->request.set_barrier_id(barrier);
     call->request.set_counter(counter);
-    sign_call(*call);
-    async_.CancelBarrier(&call->context, &call->request, &call->response, answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.CancelBarrier(given...); },
+        answer(id, std::move(done)));
   }
 
   void get_alive_tasks(CallId id, std::uint64_t service, int source, const std::vector<int>& tasks,
@@ -191,9 +207,9 @@ class GrpcRemoteService : public RemoteService {
     auto call = open<pb::GetAliveTasksRequest, pb::GetAliveTasksResponse>(id, service);
     call->request.set_requesting_task_id(source);
     call->request.mutable_task_ids()->Add(tasks.begin(), tasks.end());
-    sign_call(*call);
-    async_.GetAliveTasks(
-        &call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
+    start(
+        id, call, &Stubs::coordination, [](auto& async, auto... given) { async.GetAliveTasks(given...); },
+        [=, this](const grpc::Status& status) {
           std::vector<AliveTask> alive;
           int count = std::min(call->response.alive_task_ids_size(), call->response.incarnations_size());
           for (int i = 0; i < count; ++i) {
@@ -214,17 +230,17 @@ class GrpcRemoteService : public RemoteService {
       added.set_task_id(subject.task);
       added.set_incarnation(subject.incarnation);
     }
-    sign_call(*call);
-    job_stub_->async()->ReportFailure(&call->context, &call->request, &call->response,
-                                      answer(id, std::move(done)));
+    start(
+        id, call, &Stubs::job, [](auto& async, auto... given) { async.ReportFailure(given...); },
+        answer(id, std::move(done)));
   }
 
   void describe(CallId id, bool with_roll, DoneWith<Description> done) override {
     auto call = open<DescribeRequest, DescribeResponse>(id);
     call->request.set_with_roll(with_roll);
-    sign_call(*call);
-    job_stub_->async()->Describe(
-        &call->context, &call->request, &call->response, [=, this](const grpc::Status& status) {
+    start(
+        id, call, &Stubs::job, [](auto& async, auto... given) { async.Describe(given...); },
+        [=, this](const grpc::Status& status) {
           Description described{.roll = call->response.roll(),
                                 .where = {call->response.host(), call->response.pid()},
                                 .service_incarnation = call->response.service_incarnation()};
@@ -234,6 +250,7 @@ class GrpcRemoteService : public RemoteService {
   }
 
   void cancel(CallId id) override {
+    if (connection_.cancel(id)) return;
     std::lock_guard lock(mutex_);
     if (auto found = open_.find(id); found != open_.end()) found->second->cancel();
   }
@@ -288,23 +305,49 @@ class GrpcRemoteService : public RemoteService {
     context.AddMetadata(kIdentityMetadata, make_credential(identity_, where_, whole));
   }
 
-  void ask_for_proof(grpc::ClientContext& context, ProveRequest& request, ProveResponse& response,
-                     Done done) {
+  /// Starts a call, by begin(stubs), once there is a connection; otherwise it ends with the reason.
+  template <class Begin>
+  void start(CallId id, bool waits, Begin begin, std::function<void(const grpc::Status&)> answered) {
+    connection_.use(id, waits, [begin, answered = std::move(answered)](Stubs* stubs, const Status& why) {
+      if (stubs == nullptr) return answered(to_grpc(why));
+      begin(*stubs);
+    });
+  }
+
+  /// The same for a call whose request is whole, of which `method` begins it.
+  template <class Call, class Stub, class Method>
+  void start(CallId id, Call* call, std::unique_ptr<Stub> Stubs::*stub, Method method,
+             std::function<void(grpc::Status)> answered) {
+    sign_call(*call);
+    start(
+        id, false,
+        [=](Stubs& stubs) {
+          method(*(stubs.*stub)->async(), &call->context, &call->request, &call->response, answered);
+        },
+        answered);
+  }
+
+  void ask_for_proof(CallId id, bool waits, grpc::ClientContext& context, ProveRequest& request,
+                     ProveResponse& response, Done done) {
     request.set_nonce(random_nonce());
     sign_call(context, request);
-    job_stub_->async()->Prove(
-        &context, &request, &response, [=, this, &request, &response](const grpc::Status& status) {
-          const bool another = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
-          if (!status.ok() && !another) return done(from_grpc(status));
-          const std::string proof = coordinators_proof(identity_.secret, request.nonce());
-          if (!another && response.proof() == proof) return done({});
-          done(Status::of_service(
-              Code::kPermissionDenied,
-              fmt::format(
-                  "who serves at {} cannot prove to have the job's secret: it is another program's or "
-                  "user's, or JAX's own coordinator, for which LOCKSTEP_JOB_SECRET must not be set",
-                  address_.to_string())));
-        });
+    const auto answered = [=, this, &request, &response](const grpc::Status& status) {
+      const bool another = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+      if (!status.ok() && !another) return done(from_grpc(status));
+      const std::string proof = coordinators_proof(identity_.secret, request.nonce());
+      if (!another && same_code(response.proof(), proof)) return done({});
+      done(Status::of_service(
+          Code::kPermissionDenied,
+          fmt::format("who serves at {} cannot prove to have the job's secret: it is another program's or "
+                      "user's, or JAX's own coordinator, for which LOCKSTEP_JOB_SECRET must not be set",
+                      address_.to_string())));
+    };
+    start(
+        id, waits,
+        [=, &context, &request, &response](Stubs& stubs) {
+          stubs.job->async()->Prove(&context, &request, &response, answered);
+        },
+        answered);
   }
 
   template <class Request, class Response>
@@ -340,13 +383,10 @@ class GrpcRemoteService : public RemoteService {
   const HostPort address_;
   const Identity identity_;
   const Whereabouts where_ = Whereabouts::own();
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<pb::CoordinationService::Stub> stub_;
-  const std::unique_ptr<Job::Stub> job_stub_;
-  pb::CoordinationService::Stub::async_interface& async_;
   std::mutex mutex_;
   std::condition_variable all_answered_;
   std::unordered_map<CallId, std::unique_ptr<Open>> open_;
+  Connection connection_;  ///< Calls back until it is destroyed.
 };
 
 }  // namespace

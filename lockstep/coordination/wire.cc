@@ -4,6 +4,8 @@
 #include <absl/synchronization/mutex.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 
 #include <mutex>
 #include <string>
@@ -62,6 +64,18 @@ std::string fitting(const std::string& message) {
 
 void log_protobuf(google::protobuf::LogLevel, const char* file, int line, const std::string& message) {
   logging::debug("protobuf: {} ({}:{})", message, file, line);
+}
+
+grpc::ChannelArguments channel_arguments() {
+  route_grpc_log();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // No coordinator compresses its answers, and gRPC expands whatever comes without a limit.
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPing);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(1000 * kOutOfReach.count()));
+  return arguments;
 }
 
 void log_line(gpr_log_func_args* args) {
@@ -132,19 +146,18 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tl
 }
 
 std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls) {
-  route_grpc_log();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
+  grpc::ChannelArguments arguments = channel_arguments();
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPing);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(1000 * kOutOfReach.count()));
   return grpc::CreateCustomChannel(address.to_string(), channel_credentials(tls), arguments);
+}
+
+std::shared_ptr<grpc::Channel> channel_over(int socket) {
+  return grpc::CreateCustomInsecureChannelFromFd("coordinator", socket, channel_arguments());
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {

@@ -31,6 +31,10 @@ inline constexpr int kPing = 60'000;
 /// A channel to a coordinator. It pings the coordinator after kPing, and gives up if that does not answer for
 /// kOutOfReach, as keep_alive() does for sockets.
 std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls);
+
+/// The same over a connected socket, which it takes; it ends when the connection does.
+std::shared_ptr<grpc::Channel> channel_over(int socket);
+
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 
 /// A request as its sender signs it and its receiver checks it.

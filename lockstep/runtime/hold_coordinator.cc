@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/runtime/hold_coordinator.h"
 
+#include <fmt/format.h>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/address.h"
@@ -19,7 +21,8 @@ std::string coordinator_bind_address(const Settings& settings, const coordinatio
 std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
     const Settings& settings, const coordination::ClientOptions& client) {
   if (settings.coordinator_bind_address.empty()) return nullptr;
-  if (coordination::serves_already(client)) {
+  std::string holder;
+  if (coordination::serves_already(client, &holder)) {
     logging::info("joins the coordinator that serves at {} already", client.address);
     return nullptr;
   }
@@ -44,9 +47,10 @@ std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
   } catch (const InitializationError& error) {
     const std::string& cluster = settings.place.cluster;
     const bool by_hand = cluster == "explicit" || cluster == "arguments";
-    fail<InitializationError>("[initialize] process 0 of {}, cluster {}: {}{}", client.num_processes, cluster,
-                              error.what(),
-                              by_hand ? "" : "; LOCKSTEP_COORDINATOR_PORT, on all processes, says which");
+    fail<InitializationError>(
+        "[initialize] process 0 of {}, cluster {}: {}{}{}", client.num_processes, cluster, error.what(),
+        holder.empty() ? "" : fmt::format("; what listens at {} {}", client.address, holder),
+        by_hand ? "" : "; LOCKSTEP_COORDINATOR_PORT, on all processes, says which");
   }
   return server;
 }
