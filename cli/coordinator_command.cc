@@ -16,6 +16,7 @@
 
 #include "cli/signals.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/server.h"
 
 namespace lockstep::cli {
@@ -97,7 +98,7 @@ int serve(const coordination::ServerOptions& options) {
           ? std::string("a job")
           : fmt::format("job {}, attempt {},", options.identity.job_id, options.identity.attempt);
   std::printf("lockstep coordinator: serves %s of %d process%s at %s\n", job.c_str(), options.num_processes,
-              options.num_processes == 1 ? "" : "es", server.address().c_str());
+              options.num_processes == 1 ? "" : "es", server.bound_address().c_str());
   std::fflush(stdout);
   const int status = options.keep ? serve_starts(server, signals, options.num_processes)
                                   : serve_once(server, signals, options.num_processes);
@@ -167,6 +168,7 @@ void add_coordinator_command(CLI::App& tool, int* status) {
     server.register_timeout = std::chrono::seconds(given->registering);
     server.shutdown_timeout = std::chrono::seconds(given->shutdown);
     server.identity.secret = Environment::process().get("LOCKSTEP_JOB_SECRET").value_or("");
+    coordination::refuse_short_secret(server.identity.secret);
     server.tls = coordination::TlsFiles::from(Environment::process());
     *status = serve(server);
   });

@@ -125,7 +125,7 @@ TEST(CoordinatorCommand, Signal_EndsIt_AndTheProcessesHearOfIt) {
 }
 
 TEST(CoordinatorCommand, ProcessOfAnotherAttempt_IsRefused_TheJobsOwnIsNot) {
-  const coordination::Identity job{"job-7", 2, "secret"};
+  const coordination::Identity job{"job-7", 2, "a secret of the job"};
   Coordinator coordinator(
       {"--num-processes", "1"},
       {{"LOCKSTEP_JOB_SECRET", job.secret}, {"LOCKSTEP_JOB_ID", job.job_id}, {"LOCKSTEP_ATTEMPT", "2"}});

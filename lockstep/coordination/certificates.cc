@@ -2,14 +2,18 @@
 #include "lockstep/coordination/certificates.h"
 
 #include <openssl/err.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <sstream>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/keep_openssl.h"
+#include "lockstep/base/log.h"
 #include "lockstep/coordination/openssl.h"
 
 namespace lockstep::coordination {
@@ -124,12 +128,28 @@ void check(const TlsFiles& files, const Certificates& pem) {
 
 }  // namespace
 
+namespace {
+
+void warn_if_readable(const std::string& key) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  struct stat found {};
+  if (::stat(key.c_str(), &found) != 0 || (found.st_mode & 044) == 0) return;
+  const std::lock_guard lock(mutex);
+  if (!warned.insert(key).second) return;
+  logging::warning("other users can read the private key in '{}' (mode {:o}); chmod 600 keeps it secret", key,
+                   found.st_mode & 07777);
+}
+
+}  // namespace
+
 Certificates read_certificates(const TlsFiles& files) {
   keep_openssl_at_exit();
   const Certificates pem{read("certificate", "LOCKSTEP_TLS_CERTIFICATE", files.certificate),
                          read("key", "LOCKSTEP_TLS_KEY", files.key),
                          read("authority's certificate", "LOCKSTEP_TLS_AUTHORITY", files.authority)};
   check(files, pem);
+  warn_if_readable(files.key);
   return pem;
 }
 

@@ -237,13 +237,35 @@ TEST(Identity, WhoeverServesWithoutTheSecret_IsNotJoined) {
   EXPECT_THROW(make_grpc_client(client_options(open.address(), kJob))->connect(), InitializationError);
 }
 
+TEST(Identity, ShortSecrets_AreRefused) {
+  EXPECT_NO_THROW(refuse_short_secret(""));
+  EXPECT_NO_THROW(refuse_short_secret("sixteen bytes, 0"));
+  try {
+    refuse_short_secret("fifteen bytes, ");
+    ADD_FAILURE() << "it was taken";
+  } catch (const InitializationError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("15 bytes, expected at least 16"), HasSubstr("/dev/urandom"),
+                                    Not(HasSubstr("fifteen"))));
+  }
+}
+
 TEST(Identity, ServerOpenToAll_SaysSoOnce) {
   testing::internal::CaptureStderr();
-  { Serving open({}, false, {}, "0.0.0.0:0"), closed(kJob, false, {}, "0.0.0.0:0"), local({}); }
+  { Serving open({}, false, {}, "0.0.0.0:0"), closed(kJob, false, {}, "0.0.0.0:0"); }
   std::string log = testing::internal::GetCapturedStderr();
-  std::size_t first = log.find("is open to all");
+  std::size_t first = log.find("is open to all who reach it, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
+  testing::internal::CaptureStderr();
+  { Serving local({}), with_jax(kJob, true), closed(kJob); }
+  log = testing::internal::GetCapturedStderr();
+  first = log.find("is open to all users of this host, because the job has no secret");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
+  testing::internal::CaptureStderr();
+  { Serving with_jax(kJob, true, {}, "0.0.0.0:0"); }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("is open to all who reach it, because --allow-jax accepts processes"));
 }
 
 // Who holds the coordinator.

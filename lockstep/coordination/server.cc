@@ -28,12 +28,8 @@ class CoordinationServer::Impl {
     front_ = std::make_unique<Front>(
         host_.machine(), gate_, FrontOptions{address_, options.limits, options.num_processes, options.tls});
     address_.port = front_->port();
-    if (options.identity.secret.empty() && !options.tls.given() && !is_loopback(address_)) {
-      logging::warning(
-          "the coordinator at {} is open to all who reach it, because the job has no secret; give all its "
-          "processes the same LOCKSTEP_JOB_SECRET",
-          address_.to_string());
-    }
+    bound_ = address_;
+    warn_if_open(options);
     if (address_.host == "0.0.0.0") address_.host = "127.0.0.1";
     if (address_.host == "::") address_.host = "::1";
   }
@@ -47,9 +43,27 @@ class CoordinationServer::Impl {
 
   StateMachine& machine() { return host_.machine(); }
   const HostPort& address() const { return address_; }
+  const HostPort& bound() const { return bound_; }
 
  private:
-  HostPort address_;
+  void warn_if_open(const ServerOptions& options) const {
+    if (options.tls.given()) return;
+    const bool local = is_loopback(bound_);
+    if (options.identity.secret.empty()) {
+      logging::warning(
+          "the coordinator at {} is open to {}, because the job has no secret; give all its processes the "
+          "same LOCKSTEP_JOB_SECRET",
+          bound_.to_string(), local ? "all users of this host" : "all who reach it");
+    } else if (options.allow_jax && !local) {
+      logging::warning(
+          "the coordinator at {} is open to all who reach it, because --allow-jax accepts processes that do "
+          "not prove that they have the job's secret; use it only on a network that only the job's hosts "
+          "can reach",
+          bound_.to_string());
+    }
+  }
+
+  HostPort address_, bound_;
   const Gate gate_;
   Host host_;
   std::unique_ptr<Front> front_;
@@ -65,6 +79,7 @@ void CoordinationServer::start(const ServerOptions& options) {
 
 int CoordinationServer::port() const { return impl_ ? impl_->address().port : 0; }
 std::string CoordinationServer::address() const { return impl_ ? impl_->address().to_string() : ""; }
+std::string CoordinationServer::bound_address() const { return impl_ ? impl_->bound().to_string() : ""; }
 
 void CoordinationServer::report_task_failure(int task, const std::string& message, FailureKind kind) {
   if (impl_) impl_->machine().report_task_failure({kind, {task}, message});

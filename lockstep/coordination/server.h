@@ -60,7 +60,8 @@ class CoordinationServer {
 
   /// Binds and serves. Throws InitializationError if the address cannot be bound, saying why (in use, not
   /// an address of this host, no permission), if the options are invalid, as read_certificates, and if it
-  /// serves already. Without a secret, on more than the loopback, it logs that it is open.
+  /// serves already. It logs who can come in if that is not only the job: without a secret everybody who
+  /// reaches the port, and with `allow_jax` as well if it listens on a network.
   void start(const ServerOptions& options);
 
   /// The bound port; 0 before `start`.
@@ -69,6 +70,9 @@ class CoordinationServer {
   /// "host:port" with the host as given to `start` and the port bound. A wildcard host becomes 127.0.0.1 or
   /// [::1], good for clients on this host only. Empty before `start`.
   std::string address() const;
+
+  /// The same with a wildcard host as it was given.
+  std::string bound_address() const;
 
   /// The launcher saw the process end, as `message` says in full ("process 3 (host b, pid 4711) died: signal
   /// 9"). It becomes the first failure unless there is an earlier one, which may take until

@@ -23,7 +23,7 @@ namespace lockstep::testing {
 using Steady = std::chrono::steady_clock;
 
 /// `lockstep run` also gives each job a secret.
-constexpr const char* kSecret = "of the tests";
+constexpr const char* kSecret = "of the tests of Lockstep";
 
 class Processes::Impl {
  public:

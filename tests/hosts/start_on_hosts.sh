@@ -18,7 +18,7 @@ if [ "$what" = named ]; then
 fi
 for i in 0 1 2 3; do
   "$ON" $((i / 2 + 1)) env LOCKSTEP_COORDINATOR_ADDRESS=$coordinator:5000 LOCKSTEP_NUM_PROCESSES=4 LOCKSTEP_PROCESS_ID=$i \
-    LOCKSTEP_JOB_SECRET=of-this-test "$@" >"out.$i" 2>&1 &
+    LOCKSTEP_JOB_SECRET=of-this-test-only "$@" >"out.$i" 2>&1 &
   pids+=($!)
 done
 if [ "$what" != nothing ] && [ "$what" != named ]; then   # in the middle of it
