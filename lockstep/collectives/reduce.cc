@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/half.h"
@@ -198,33 +199,74 @@ concept LoadsMany = requires(const typename Format::Stored* from, typename Forma
   Format::load(from, 1, to);
 };
 
+constexpr std::size_t kBlock = 512;
+
+template <class Format>
+void load(const Term& term, std::size_t at, std::size_t m, typename Format::Value* to) {
+  using Value = typename Format::Value;
+  if (term.is_partial) {
+    std::memcpy(to, static_cast<const Value*>(term.data) + at, m * sizeof(Value));
+    return;
+  }
+  const auto* source = static_cast<const typename Format::Stored*>(term.data) + at;
+  if constexpr (LoadsMany<Format>) {
+    Format::load(source, m, to);
+  } else {
+    for (std::size_t k = 0; k < m; ++k) to[k] = Format::load(source[k]);
+  }
+}
+
+/// values = values op term
 template <class Op, class Format>
-void plain(const void* const* sources, int n, std::size_t count, void* out, void* copy) {
+void combine_with(const Term& term, std::size_t at, std::size_t m, typename Format::Value* values) {
+  using Value = typename Format::Value;
+  if (term.is_partial) {
+    const auto* source = static_cast<const Value*>(term.data) + at;
+    for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], source[k]);
+  } else if constexpr (LoadsMany<Format>) {
+    Value next[kBlock];
+    load<Format>(term, at, m, next);
+    for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], next[k]);
+  } else {
+    const auto* source = static_cast<const typename Format::Stored*>(term.data) + at;
+    for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], Format::load(source[k]));
+  }
+}
+
+template <class Op, class Format>
+void plain(const Terms& terms, std::size_t count, const Result& result) {
   using Stored = typename Format::Stored;
   using Value = typename Format::Value;
-  constexpr std::size_t kBlock = 512;
-  Value values[kBlock];
+  Value one[kBlock];
+  std::vector<Value> more(terms.tree == nullptr ? 0 : (terms.tree->depth() - 1) * kBlock);
+  // The values that are not combined yet, the last one on top.
+  const auto level = [&](std::size_t number) {
+    return number == 0 ? one : more.data() + (number - 1) * kBlock;
+  };
+  const std::size_t width = result.is_partial ? sizeof(Value) : sizeof(Stored);
   for (std::size_t i = 0; i < count; i += kBlock) {
     const std::size_t m = count - i < kBlock ? count - i : kBlock;
-    auto source = static_cast<const Stored*>(sources[0]) + i;
-    if constexpr (LoadsMany<Format>) {
-      Format::load(source, m, values);
-    } else {
-      for (std::size_t k = 0; k < m; ++k) values[k] = Format::load(source[k]);
-    }
-    for (int j = 1; j < n; ++j) {
-      source = static_cast<const Stored*>(sources[j]) + i;
-      if constexpr (LoadsMany<Format>) {
-        Value next[kBlock];
-        Format::load(source, m, next);
-        for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], next[k]);
-      } else {
-        for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], Format::load(source[k]));
+    std::size_t kept = 0;
+    for (int j = 0; j < terms.n; ++j) {
+      int merges = terms.tree == nullptr ? j != 0 : terms.tree->merges(j);
+      if (merges == 0) {
+        load<Format>(terms.terms[j], i, m, level(kept++));
+        continue;
+      }
+      combine_with<Op, Format>(terms.terms[j], i, m, level(kept - 1));
+      for (--merges; merges > 0; --merges, --kept) {
+        Value *left = level(kept - 2), *right = level(kept - 1);
+        for (std::size_t k = 0; k < m; ++k) left[k] = Op::scalar(left[k], right[k]);
       }
     }
-    auto target = static_cast<Stored*>(out) + i;
-    for (std::size_t k = 0; k < m; ++k) target[k] = Format::store(values[k]);
-    if (copy != nullptr) std::memcpy(static_cast<Stored*>(copy) + i, target, m * sizeof(Stored));
+    std::byte* const to = static_cast<std::byte*>(result.out) + i * width;
+    if (result.is_partial) {
+      std::memcpy(to, one, m * width);
+    } else {
+      auto target = reinterpret_cast<Stored*>(to);
+      for (std::size_t k = 0; k < m; ++k) target[k] = Format::store(one[k]);
+    }
+    if (result.copy != nullptr) std::memcpy(static_cast<std::byte*>(result.copy) + i * width, to, m * width);
   }
 }
 
@@ -233,72 +275,114 @@ template <class Op, class T>
 void complexes(const void* const* sources, int n, std::size_t count, void* out, void* copy, bool stream) {
   if constexpr (std::is_same_v<Op, Sum>) {
     simd<Op, T>(sources, n, 2 * count, out, copy, stream);
-  } else if constexpr (std::is_same_v<Op, Prod>) {
-    plain<Op, Plain<std::complex<T>>>(sources, n, count, out, copy);
   }
 }
 
-// Signed numbers are added and multiplied as unsigned ones, which wrap around.
-template <class Op>
-void dispatch(DType dtype, const void* const* s, int n, std::size_t count, void* out, void* copy,
-              bool stream) {
+/// Calls `body` with the dtype's format. Signed numbers are added and multiplied as unsigned ones, which wrap
+/// around.
+template <class Op, class Body>
+void with_format(DType dtype, Body body) {
   constexpr bool kOrdered = std::is_same_v<Op, Min> || std::is_same_v<Op, Max>;
+  const auto integers = [&]<class Signed>(Signed) {
+    body.template operator()<Op, Plain<std::conditional_t<kOrdered, Signed, std::make_unsigned_t<Signed>>>>();
+  };
   switch (dtype) {
-    case DType::kF32:
-      return simd<Op, float>(s, n, count, out, copy, stream);
-    case DType::kF64:
-      return simd<Op, double>(s, n, count, out, copy, stream);
-    case DType::kI32:
-      return simd<Op, std::int32_t>(s, n, count, out, copy, stream);
-    case DType::kU32:
-      return simd<Op, std::uint32_t>(s, n, count, out, copy, stream);
     case DType::kBool: {
       // "or" is the maximum and "and" the minimum of 0 and 1.
       using Logical = std::conditional_t<kOrdered, Op, std::conditional_t<std::is_same_v<Op, Sum>, Max, Min>>;
-      return plain<Logical, Plain<std::uint8_t>>(s, n, count, out, copy);
+      return body.template operator()<Logical, Plain<std::uint8_t>>();
     }
     case DType::kI8:
-      return plain<Op, Plain<std::conditional_t<kOrdered, std::int8_t, std::uint8_t>>>(s, n, count, out,
-                                                                                       copy);
+      return integers(std::int8_t{});
     case DType::kI16:
-      return plain<Op, Plain<std::conditional_t<kOrdered, std::int16_t, std::uint16_t>>>(s, n, count, out,
-                                                                                         copy);
+      return integers(std::int16_t{});
+    case DType::kI32:
+      return integers(std::int32_t{});
     case DType::kI64:
-      return plain<Op, Plain<std::conditional_t<kOrdered, std::int64_t, std::uint64_t>>>(s, n, count, out,
-                                                                                         copy);
+      return integers(std::int64_t{});
     case DType::kU8:
-      return plain<Op, Plain<std::uint8_t>>(s, n, count, out, copy);
+      return body.template operator()<Op, Plain<std::uint8_t>>();
     case DType::kU16:
-      return plain<Op, Plain<std::uint16_t>>(s, n, count, out, copy);
+      return body.template operator()<Op, Plain<std::uint16_t>>();
+    case DType::kU32:
+      return body.template operator()<Op, Plain<std::uint32_t>>();
     case DType::kU64:
-      return plain<Op, Plain<std::uint64_t>>(s, n, count, out, copy);
+      return body.template operator()<Op, Plain<std::uint64_t>>();
     case DType::kF16:
-      return plain<Op, Float16>(s, n, count, out, copy);
+      return body.template operator()<Op, Float16>();
     case DType::kBF16:
-      return plain<Op, BFloat16>(s, n, count, out, copy);
+      return body.template operator()<Op, BFloat16>();
     case DType::kF8E4M3FN:
-      return plain<Op, Float8<f8_e4m3fn_value, f8_e4m3fn_bits>>(s, n, count, out, copy);
+      return body.template operator()<Op, Float8<f8_e4m3fn_value, f8_e4m3fn_bits>>();
     case DType::kF8E5M2:
-      return plain<Op, Float8<f8_e5m2_value, f8_e5m2_bits>>(s, n, count, out, copy);
+      return body.template operator()<Op, Float8<f8_e5m2_value, f8_e5m2_bits>>();
+    case DType::kF32:
+      return body.template operator()<Op, Plain<float>>();
+    case DType::kF64:
+      return body.template operator()<Op, Plain<double>>();
     case DType::kC64:
-      return complexes<Op, float>(s, n, count, out, copy, stream);
+      if constexpr (!kOrdered) body.template operator()<Op, Plain<std::complex<float>>>();
+      return;
     case DType::kC128:
-      return complexes<Op, double>(s, n, count, out, copy, stream);
+      if constexpr (!kOrdered) body.template operator()<Op, Plain<std::complex<double>>>();
+      return;
   }
 }
 
-void reduce(ReduceOp op, DType dtype, const void* const* sources, int n, std::size_t count, void* out,
-            void* copy, bool stream) {
+/// Whether the sources are combined in vectors, one after the other.
+template <class Op>
+bool in_vectors(DType dtype, const void* const* s, int n, std::size_t count, void* out, void* copy,
+                bool stream) {
+  switch (dtype) {
+    case DType::kF32:
+      simd<Op, float>(s, n, count, out, copy, stream);
+      return true;
+    case DType::kF64:
+      simd<Op, double>(s, n, count, out, copy, stream);
+      return true;
+    case DType::kI32:
+      simd<Op, std::int32_t>(s, n, count, out, copy, stream);
+      return true;
+    case DType::kU32:
+      simd<Op, std::uint32_t>(s, n, count, out, copy, stream);
+      return true;
+    case DType::kC64:
+      complexes<Op, float>(s, n, count, out, copy, stream);
+      return std::is_same_v<Op, Sum>;
+    case DType::kC128:
+      complexes<Op, double>(s, n, count, out, copy, stream);
+      return std::is_same_v<Op, Sum>;
+    default:
+      return false;
+  }
+}
+
+template <class Body>
+void with_op(ReduceOp op, Body body) {
   switch (op) {
     case ReduceOp::kSum:
-      return dispatch<Sum>(dtype, sources, n, count, out, copy, stream);
+      return body.template operator()<Sum>();
     case ReduceOp::kProd:
-      return dispatch<Prod>(dtype, sources, n, count, out, copy, stream);
+      return body.template operator()<Prod>();
     case ReduceOp::kMin:
-      return dispatch<Min>(dtype, sources, n, count, out, copy, stream);
+      return body.template operator()<Min>();
     case ReduceOp::kMax:
-      return dispatch<Max>(dtype, sources, n, count, out, copy, stream);
+      return body.template operator()<Max>();
   }
+}
+
+bool reduce_in_vectors(ReduceOp op, DType dtype, const void* const* sources, int n, std::size_t count,
+                       void* out, void* copy, bool stream) {
+  bool done = false;
+  with_op(op, [&]<class Op>() { done = in_vectors<Op>(dtype, sources, n, count, out, copy, stream); });
+  return done;
+}
+
+void reduce_terms(ReduceOp op, DType dtype, const Terms& terms, std::size_t count, const Result& result) {
+  with_op(op, [&]<class Op>() {
+    with_format<Op>(dtype,
+                    [&]<class Logical, class Format>() { plain<Logical, Format>(terms, count, result); });
+  });
 }
 
 void stream_copy(void* out, const void* in, std::size_t bytes) {
@@ -327,20 +411,90 @@ void stream_copy(void* out, const void* in, std::size_t bytes) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 namespace lockstep::collectives {
 
-HWY_EXPORT(reduce);
+HWY_EXPORT(reduce_in_vectors);
+HWY_EXPORT(reduce_terms);
 HWY_EXPORT(stream_copy);
+
+namespace {
+
+/// How the processor handles floats while this exists, whatever the thread's mode is: it rounds to the
+/// nearest and raises no signal; subnormals are zero in sums and products, as in compiled programs, and
+/// themselves in minima and maxima, whose result would depend on the order otherwise.
+class FloatMode {
+ public:
+  explicit FloatMode(ReduceOp op) : before_(read()) {
+    const bool flush = op == ReduceOp::kSum || op == ReduceOp::kProd;
+    const Word wanted = flush ? kFlushing : kExact;
+    if ((before_ & kModes) != wanted) write(wanted);
+  }
+  ~FloatMode() { write(before_); }
+  FloatMode(const FloatMode&) = delete;
+  FloatMode& operator=(const FloatMode&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  using Word = std::uint32_t;
+  static constexpr Word kModes = 0xffc0, kExact = 0x1f80, kFlushing = 0x9fc0;
+  static Word read() { return _mm_getcsr(); }
+  static void write(Word word) { _mm_setcsr(word); }
+#elif defined(__aarch64__)
+  using Word = std::uint64_t;
+  static constexpr Word kModes = 0x7c8'9f00, kExact = 0, kFlushing = 1 << 24;
+  static Word read() {
+    Word word;
+    asm volatile("mrs %0, fpcr" : "=r"(word));
+    return word;
+  }
+  static void write(Word word) { asm volatile("msr fpcr, %0" : : "r"(word)); }
+#else
+  using Word = int;
+  static constexpr Word kModes = 0, kExact = 0, kFlushing = 0;
+  static Word read() { return 0; }
+  static void write(Word) {}
+#endif
+  const Word before_;
+};
+
+void check(ReduceOp op, DType dtype) {
+  if (!can_reduce(op, dtype)) fail<DTypeError>("{} values have no minimum and no maximum", name(dtype));
+}
+
+}  // namespace
 
 bool can_reduce(ReduceOp op, DType dtype) {
   return info(dtype).kind != DTypeKind::kComplex || op == ReduceOp::kSum || op == ReduceOp::kProd;
 }
 
+DType partial_type(ReduceOp op, DType dtype) {
+  const bool rounds = op == ReduceOp::kSum || op == ReduceOp::kProd;
+  return rounds && is_floating(dtype) && size_of(dtype) < size_of(DType::kF32) ? DType::kF32 : dtype;
+}
+
 void reduce(ReduceOp op, DType dtype, const void* const* sources, int n, std::size_t count, void* out,
             void* copy, bool stream) {
   if (count == 0) return;
-  if (!can_reduce(op, dtype)) fail<DTypeError>("{} values have no minimum and no maximum", name(dtype));
-  HWY_DYNAMIC_DISPATCH(reduce)(op, dtype, sources, n, count, out, copy, stream);
+  check(op, dtype);
+  const FloatMode mode(op);
+  if (HWY_DYNAMIC_DISPATCH(reduce_in_vectors)(op, dtype, sources, n, count, out, copy, stream)) return;
+  constexpr int kFew = 64;
+  Term few[kFew];
+  std::vector<Term> many(n > kFew ? static_cast<std::size_t>(n) : 0);
+  Term* const terms = n > kFew ? many.data() : few;
+  for (int i = 0; i < n; ++i) terms[i] = {sources[i]};
+  HWY_DYNAMIC_DISPATCH(reduce_terms)(op, dtype, {terms, n}, count, {out, copy});
+}
+
+void reduce(ReduceOp op, DType dtype, const Terms& terms, std::size_t count, const Result& result) {
+  if (count == 0) return;
+  check(op, dtype);
+  const FloatMode mode(op);
+  HWY_DYNAMIC_DISPATCH(reduce_terms)(op, dtype, terms, count, result);
 }
 
 void copy_bytes(void* out, const void* in, std::size_t bytes, bool stream) {

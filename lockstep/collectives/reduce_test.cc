@@ -156,15 +156,52 @@ TEST(Reduce, HalfPrecisionIsRoundedToTheNearest) {
 }
 
 #ifdef __SSE__
-/// The processor takes subnormal floats for zero and gives none, as XLA lets it while a program runs.
-class FlushingSubnormals {
+/// The thread's floating-point mode has these bits set as well.
+class FloatBits {
  public:
-  FlushingSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
-  ~FlushingSubnormals() { _mm_setcsr(before_); }
+  explicit FloatBits(unsigned bits) : before_(_mm_getcsr()) { _mm_setcsr(before_ | bits); }
+  ~FloatBits() { _mm_setcsr(before_); }
 
  private:
   const unsigned before_;
 };
+constexpr unsigned kFlush = 0x8040;  ///< subnormal floats are taken for zero, and none result
+constexpr unsigned kRoundUp = 0x4000;
+
+template <class T>
+T of_two(ReduceOp op, T a, T b) {
+  T out;
+  const void* sources[] = {&a, &b};
+  reduce(op, dtype_of<T>, sources, 2, 1, &out, nullptr, false);
+  return out;
+}
+
+/// As in compiled programs, and as JAX has it.
+TEST(Reduce, SubnormalFloatsAreZeroInSums_WhateverTheThreadsModeIs) {
+  for (const unsigned bits : {0u, kFlush, kRoundUp}) {
+    const FloatBits mode(bits);
+    const unsigned before = _mm_getcsr();
+    EXPECT_EQ(of_two(ReduceOp::kSum, 1e-40f, 1e-40f), 0.0f) << bits;
+    EXPECT_EQ(of_two(ReduceOp::kSum, 1e-310, 1e-310), 0.0) << bits;
+    EXPECT_EQ(of_two(ReduceOp::kSum, 3e-38f, -2.5e-38f), 0.0f) << bits;
+    EXPECT_EQ(of_two(ReduceOp::kProd, 1e-30f, 1e-10f), 0.0f) << bits;
+    EXPECT_EQ(of_two(ReduceOp::kSum, 1.0f, 1e-9f), 1.0f) << "rounded to the nearest";
+    EXPECT_EQ(_mm_getcsr(), before) << "the thread's mode, and the flags of what it computed";
+  }
+}
+
+TEST(Reduce, SubnormalFloatsHaveTheirOrderInMinimaAndMaxima_WhateverTheThreadsModeIs) {
+  for (const unsigned bits : {0u, kFlush}) {
+    float larger, smaller;
+    {
+      const FloatBits mode(bits);
+      larger = of_two(ReduceOp::kMax, 0.0f, 1e-40f);
+      smaller = of_two(ReduceOp::kMin, 0.0f, -1e-40f);
+    }
+    EXPECT_EQ(larger, 1e-40f) << bits;
+    EXPECT_EQ(smaller, -1e-40f) << bits;
+  }
+}
 
 TEST(Reduce, HalfPrecisionKeepsSubnormals_WhereTheProcessorFlushesFloats) {
   std::vector<std::uint16_t> numbers, doubles;
@@ -178,7 +215,7 @@ TEST(Reduce, HalfPrecisionKeepsSubnormals_WhereTheProcessorFlushesFloats) {
   const std::vector<std::uint16_t> zeros(numbers.size());
   std::vector<std::uint16_t> sum(numbers.size()), twice(numbers.size()), largest(numbers.size());
   {
-    const FlushingSubnormals flushing;
+    const FloatBits flushing(kFlush);
     const void* with_zero[] = {numbers.data(), zeros.data()};
     const void* with_itself[] = {numbers.data(), numbers.data()};
     reduce(ReduceOp::kSum, DType::kF16, with_zero, 2, sum.size(), sum.data(), nullptr, false);
