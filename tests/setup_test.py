@@ -2,6 +2,7 @@
 """Holds scripts/setup to what it says of itself: setup_test.py SOURCE_DIR. Needs no network; installs nothing."""
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,14 @@ class Setup(unittest.TestCase):
                  for line in (SOURCE / "scripts" / name).read_text().splitlines() if line and line[0] != "#"]
         self.pretend("dpkg-query", "\n".join(f"echo installed {name}" for name in names))
 
-    def setup(self, *arguments, cwd=None):
-        environment = {**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}",
-                       "LOCKSTEP_PJRT_PLUGIN": str(self.plugin)}
+    def environment(self):
+        rest = {name: value for name, value in os.environ.items() if name != "LOCKSTEP_INSTALL"}
+        return {**rest, "PATH": f"{self.programs}:{os.environ['PATH']}", "LOCKSTEP_PJRT_PLUGIN": str(self.plugin)}
+
+    def setup(self, *arguments, cwd=None, variables=None):
         return subprocess.run([self.root / "scripts" / "setup", *arguments], capture_output=True, text=True,
-                              env=environment, cwd=cwd, check=False)
+                              stdin=subprocess.DEVNULL, env=self.environment() | (variables or {}), cwd=cwd,
+                              check=False)
 
     def test_without_root_it_says_in_one_line_what_is_missing(self):
         self.pretend("dpkg-query", "echo installed cmake")
@@ -53,6 +57,51 @@ class Setup(unittest.TestCase):
         self.assertNotIn(" cmake", line)
         for daemon in ("openssh-server", "slurmd", "slurmctld", "munge", "openmpi", "mpich", "gtest"):
             self.assertNotIn(daemon, line)
+
+    def pretend_sudo(self):
+        """One that needs no password: it notes what it was told, and does nothing, so that setup ends there."""
+        self.noted = Path(self.scratch.name) / "noted"
+        self.pretend("dpkg-query", "echo installed cmake")
+        self.pretend("sudo", f'echo "$@" >> {self.noted}; test "$1" != env')
+
+    def told(self):
+        return self.noted.read_text() if self.noted.exists() else ""
+
+    def test_sudo_is_not_run_unasked(self):
+        self.pretend_sudo()
+        done = self.setup()
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "run: sudo apt-get install -y .*scripts/setup --install")
+        self.assertEqual(self.told(), "")
+
+    def test_an_option_or_a_variable_lets_sudo_run(self):
+        for arguments, variables in ((["--install"], {}), ([], {"LOCKSTEP_INSTALL": "1"})):
+            self.pretend_sudo()
+            self.setup(*arguments, variables=variables)
+            self.assertRegex(self.told(), "apt-get update\nenv DEBIAN_FRONTEND=noninteractive apt-get install -y")
+            self.noted.unlink()
+
+    def test_on_a_terminal_it_asks(self):
+        for answer, runs in (("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False), ("\4", False)):
+            self.pretend_sudo()
+            terminal, end = pty.openpty()
+            os.write(terminal, answer.encode())
+            subprocess.run([self.root / "scripts" / "setup"], stdin=end, stderr=end, stdout=subprocess.DEVNULL,
+                           env=self.environment(), check=False, timeout=60)
+            said = os.read(terminal, 1 << 16).decode()
+            self.assertIn("sudo apt-get install -y", said)
+            self.assertIn("run it? [y/N]", said)
+            self.assertEqual("apt-get install" in self.told(), runs, said)
+            self.noted.unlink(missing_ok=True)
+            os.close(terminal)
+            os.close(end)
+
+    def test_root_is_not_asked(self):
+        self.pretend_sudo()
+        self.pretend("id", "echo 0")
+        done = self.setup()
+        self.assertIn("a test may not install", done.stdout)  # what apt-get says
+        self.assertEqual(self.told(), "")
 
     def test_the_tests_need_more(self):
         self.pretend("dpkg-query", "exit 0")
