@@ -105,7 +105,10 @@ TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
 }
 
 TEST(FindPlugin, OfEachKindOfFile_WhatCannotBeTrustedIsPassedOver_AndSaid) {
-  const std::string other = PLUGIN_WITH_A_SHORT_TABLE;
+  const testing::TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0755));
+  const std::string other = folder.path() / "other.so";
+  std::ofstream(other) << "text";
   testing::for_given_files("plugin.so", "text", [&](const testing::GivenFile& given, const fs::path& path) {
     const bool good = given.words == "good", missing = given.words == "missing";
     ::testing::internal::CaptureStderr();

@@ -20,6 +20,18 @@
 
 namespace lockstep::testing {
 namespace fs = std::filesystem;
+bool can_be_other_users() {
+  static const bool can = [] {
+    const char* why = geteuid() == 0 ? nullptr : "this is not root";
+    for (fs::path above = fs::temp_directory_path(); above.has_relative_path(); above = above.parent_path())
+      if ((fs::status(above).permissions() & fs::perms::others_exec) == fs::perms::none)
+        why = "others cannot enter the folder for temporary files";
+    if (why != nullptr) std::fprintf(stderr, "%s: files of other users and groups are left out\n", why);
+    return why == nullptr;
+  }();
+  return can;
+}
+
 namespace {
 
 void must(bool worked, const char* what) {
@@ -27,7 +39,7 @@ void must(bool worked, const char* what) {
 }
 
 void give(const fs::path& path, uid_t user, mode_t mode, gid_t group = static_cast<gid_t>(-1)) {
-  if (geteuid() == 0)
+  if (can_be_other_users())
     must(lchown(path.c_str(), user, group == static_cast<gid_t>(-1) ? user : group) == 0, "chown");
   if (!fs::is_symlink(path)) must(chmod(path.c_str(), mode) == 0, "chmod");
 }
@@ -157,15 +169,6 @@ std::vector<GivenFile> make_given_files() {
 
 }  // namespace
 
-bool can_be_other_users() {
-  static const bool can = [] {
-    if (geteuid() == 0) return true;
-    std::fprintf(stderr, "this is not root: files of other users and groups are left out\n");
-    return false;
-  }();
-  return can;
-}
-
 NoTrust::NoTrust() {
   if (const char* const value = std::getenv("LOCKSTEP_TRUST")) before_ = value;
   unsetenv("LOCKSTEP_TRUST");
@@ -202,7 +205,7 @@ void for_given_files(const std::string& file, std::string_view contents,
     fs::permissions(all.path(), fs::perms(0755));
     folder(all.path() / "in", kOwnUser, 0755);
     const fs::path path = given.make(all.path() / "in", file, contents);
-    if (geteuid() != 0) {
+    if (!can_be_other_users()) {
       check(given, path);
     } else {
       const AsUser own(kOwnUser);
@@ -258,8 +261,9 @@ void for_planted_files(const std::string& file,
 }
 
 std::string write_untrusted(const fs::path& file, std::string_view contents) {
-  write(file, contents, kOtherUser, geteuid() == 0 ? 0644 : 0666);
-  return file.string() + (geteuid() == 0 ? " belongs to user uid 61002" : " can be written by everyone");
+  write(file, contents, kOtherUser, can_be_other_users() ? 0644 : 0666);
+  return file.string() +
+         (can_be_other_users() ? " belongs to user uid 61002" : " can be written by everyone");
 }
 
 }  // namespace lockstep::testing

@@ -16,7 +16,8 @@ inline constexpr uid_t kOwnUser = 61001, kOtherUser = 61002;
 /// A group that is nobody's private one.
 inline constexpr gid_t kSharedGroup = 61003;
 
-/// Whether tests can act as other users: this process is root. Otherwise prints, once, what tests leave out.
+/// Whether tests can act as other users: this process is root, and others can enter the folder for temporary
+/// files. Otherwise prints, once, what tests leave out.
 bool can_be_other_users();
 
 /// As long as it lives, the LOCKSTEP_TRUST of whoever runs the tests does not count.
@@ -44,7 +45,7 @@ class AsUser {
   const NoTrust none_;
 };
 
-/// A file for kOwnUser (as who is asked, if this is not root: for this user) that it must not execute or
+/// A file for kOwnUser (if tests cannot act as other users: for this user) that it must not execute or
 /// believe, or, if `words` is "good", one that it may.
 struct GivenFile {
   std::string name;
@@ -59,7 +60,7 @@ struct GivenFile {
 /// One of each kind.
 const std::vector<GivenFile>& given_files();
 
-/// Calls `check` for each of these that can be made here, as kOwnUser if this process is root, with a file of
+/// Calls `check` for each of these that can be made here, as kOwnUser if that is possible, with a file of
 /// that name and contents. The files are gone afterwards.
 void for_given_files(const std::string& file, std::string_view contents,
                      const std::function<void(const GivenFile&, const std::filesystem::path&)>& check);
@@ -75,12 +76,13 @@ struct PlantedFile {
 /// One of each kind.
 const std::vector<PlantedFile>& planted_files();
 
-/// If this process is root: calls `check` for each of these, as kOwnUser without a umask, with the path in a
-/// folder that all can write. Then the test fails if a file of kOwnUser elsewhere was changed or made.
+/// If tests can act as other users: calls `check` for each of these, as kOwnUser without a umask, with the
+/// path in a folder that all can write. Then the test fails if a file of kOwnUser elsewhere was changed or
+/// made.
 void for_planted_files(const std::string& file,
                        const std::function<void(const PlantedFile&, const std::filesystem::path&)>& check);
 
-/// Writes a file that this process must not execute or believe: of another user, if this process is root;
+/// Writes a file that this process must not execute or believe: of another user, if that is possible;
 /// otherwise one that everyone can write. Returns what a refusal says of it.
 std::string write_untrusted(const std::filesystem::path& file, std::string_view contents);
 
