@@ -9,8 +9,12 @@
 // Simulated: all clients are in this process and share CONNECTIONS connections, and none does anything else.
 // Prints the seconds of each step, and of all, as JSON.
 
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,14 +25,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/address.h"
-#include "lockstep/coordination/connection.h"
 #include "lockstep/coordination/credential.h"
-#include "lockstep/coordination/wire.h"
+#include "lockstep/coordination/greeting.h"
 
 namespace {
 
@@ -70,12 +74,15 @@ struct Call {
   Response response;
 };
 
+struct Stubs {
+  std::unique_ptr<pb::CoordinationService::Stub> coordination;
+  std::unique_ptr<Job::Stub> job;
+};
+
 class Load {
  public:
-  Load(const std::string& address, int clients, int connections) : clients_(clients) {
-    for (int i = 0; i < connections; ++i)
-      connections_.push_back(std::make_unique<Connection>(parse_address(address), identity_, TlsFiles{}));
-  }
+  Load(const std::string& address, int clients, int connections)
+      : clients_(clients), address_(parse_address(address)), stubs_(static_cast<std::size_t>(connections)) {}
 
   void run() {
     const auto began = Clock::now();
@@ -88,6 +95,38 @@ class Load {
   }
 
  private:
+  /// As a process connects: with a secret, after a greeting.
+  Stubs connect() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    std::shared_ptr<grpc::Channel> channel;
+    if (identity_.secret.empty()) {
+      channel =
+          grpc::CreateCustomChannel(address_.to_string(), grpc::InsecureChannelCredentials(), arguments);
+    } else {
+      const int socket = connect_to(address_, std::chrono::seconds(60));
+      GreetingCall greeting(identity_, where_);
+      for (std::string bytes = greeting.first_bytes(); socket >= 0;) {
+        if (!bytes.empty() && ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
+        if (greeting.missing() == 0) break;
+        char some[4096];
+        pollfd readable{socket, POLLIN, 0};
+        ::poll(&readable, 1, -1);
+        const ssize_t got = ::recv(socket, some, std::min(greeting.missing(), sizeof some), 0);
+        if (got <= 0) break;
+        bytes = greeting.receive({some, static_cast<std::size_t>(got)});
+      }
+      if (greeting.missing() != 0 || !greeting.result().ok()) {
+        std::fprintf(stderr, "the greeting failed: %s\n", greeting.result().message.c_str());
+        std::exit(1);
+      }
+      channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", socket, arguments);
+    }
+    return {pb::CoordinationService::NewStub(channel), Job::NewStub(channel)};
+  }
+
   static double seconds_since(Clock::time_point began) {
     return std::chrono::duration<double>(Clock::now() - began).count();
   }
@@ -99,7 +138,7 @@ class Load {
     times_ += text;
   }
   pb::CoordinationService::Stub::async_interface& stub(int client) {
-    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->coordination->async();
+    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()].coordination->async();
   }
 
   /// One call of each client: start(client, call, callback).
@@ -118,7 +157,7 @@ class Load {
     }
   }
   Job::Stub::async_interface& job_stub(int client) {
-    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()]->job->async();
+    return *stubs_[static_cast<std::size_t>(client) % stubs_.size()].job->async();
   }
   template <class Request>
   void address_to_service(Request& request) const {
@@ -132,15 +171,10 @@ class Load {
   }
 
   void register_all() {
-    stubs_.resize(connections_.size());
-    Step connected(static_cast<int>(connections_.size()));
-    for (std::size_t i = 0; i < connections_.size(); ++i) {
-      connections_[i]->use(0, true, [&, i](Stubs* stubs, const Status& status) {
-        stubs_[i] = stubs;
-        connected.answered(to_grpc(status), "connecting");
-      });
+    {
+      std::vector<std::jthread> connecting;
+      for (Stubs& each : stubs_) connecting.emplace_back([this, &each] { each = connect(); });
     }
-    connected.wait();
     for_all<pb::RegisterTaskRequest, pb::RegisterTaskResponse>(
         "RegisterTask", [&](int client, auto& call, auto done) {
           call.context.set_wait_for_ready(true);
@@ -245,8 +279,8 @@ class Load {
   const Identity identity_ = {"", 0,
                               std::getenv("LOCKSTEP_JOB_SECRET") ? std::getenv("LOCKSTEP_JOB_SECRET") : ""};
   const Whereabouts where_ = Whereabouts::own();
-  std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<Stubs*> stubs_;
+  const HostPort address_;
+  std::vector<Stubs> stubs_;
   std::uint64_t service_ = 0;
   std::list<Call<pb::PollForErrorRequest, pb::PollForErrorResponse>> polls_;
   std::string times_ = "{";

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client.h"
+#include "lockstep/coordination/holder.h"
 #include "lockstep/coordination/server.h"
 
 namespace lockstep::coordination {
@@ -184,6 +185,15 @@ TEST(Greeting, AnotherProgramAtThePort_IsToldAtOnce) {
                 HasSubstr("cannot prove to have the job's secret (it does not speak this protocol)"))
         << answer.substr(0, 20);
   }
+}
+
+TEST(Greeting, AnotherProgramAtThePortOfAJobWithoutASecret_IsSaidWhatItAnswers) {
+  const Listening listening("HTTP/1.1 400 Bad Request\r\n\r\n");
+  ClientOptions options;
+  options.address = listening.address();
+  std::string holder;
+  EXPECT_FALSE(serves_already(options, &holder));
+  EXPECT_THAT(holder, HasSubstr("does not answer as a coordinator does ("));
 }
 
 TEST(Greeting, AReasonOfAnyBytes_IsShownAsText) {

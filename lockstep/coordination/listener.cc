@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <iterator>
 #include <list>
@@ -39,7 +40,11 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kTryAgain(50);      ///< For want of descriptors.
+constexpr std::chrono::milliseconds kTryAgain(50);  ///< For want of descriptors.
+// The kernel's for a stranger of the server, so that it cannot read megabytes before they are counted; and
+// later.
+constexpr int kStrangersBuffer = 32 << 10, kBuffer = 4 << 20;
+
 constexpr std::chrono::milliseconds kCounts(10);        ///< What strangers have sent.
 constexpr std::chrono::milliseconds kServerCloses(10);  ///< What was ended, as a rule.
 
@@ -90,6 +95,8 @@ void break_off(int socket) {
   nowhere.sa_family = AF_UNSPEC;
   ::connect(socket, &nowhere, sizeof nowhere);
 }
+
+void set_buffer(int socket, int bytes) { ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes); }
 
 std::size_t most_strangers(const Limits& limits) {
   rlimit descriptors{};
@@ -204,6 +211,7 @@ class Listener::Impl {
   void start(Take take) {
     take_ = std::move(take);
     thread_ = std::thread([this] { listen(); });
+    if (gate_ == nullptr || gate_->accepts_unproved()) giving_ = std::thread([this] { give_strangers(); });
   }
 
   void let_in(const std::function<std::string()>& peer) {
@@ -212,6 +220,7 @@ class Listener::Impl {
     std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(strangers_, name, &Stranger::name);
     if (found == strangers_.end()) return;
+    if (gate_ != nullptr) set_buffer(found->socket.get(), kBuffer);
     strangers_.erase(found);
     count_ = strangers_.size();
   }
@@ -229,6 +238,14 @@ class Listener::Impl {
     stop_ = true;
     wake();
     thread_.join();
+    if (giving_.joinable()) {
+      {
+        std::lock_guard also(mutex_);
+        more_to_give_.notify_all();
+      }
+      giving_.join();
+    }
+    to_give_.clear();
     listening_.clear();
     visitors_.clear();
     std::lock_guard also(mutex_);
@@ -456,13 +473,33 @@ class Listener::Impl {
   void give(Descriptor socket, SteadyClock::time_point came) {
     Descriptor another(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!another) return wait_for_room(SteadyClock::now());
+    if (gate_ != nullptr) set_buffer(socket.get(), kStrangersBuffer);
     {
       std::lock_guard lock(mutex_);
       strangers_.push_back(
           {name_of_peer(socket.get()), std::move(another), came, socket.get(), what_is(socket.get())});
       count_ = strangers_.size();
+      to_give_.push_back(std::move(socket));
+      more_to_give_.notify_all();
     }
-    take_(socket.release());
+  }
+
+  /// On a thread of its own: the server reads what there is of a stranger before it returns, while the
+  /// listener must count it.
+  void give_strangers() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      more_to_give_.wait(lock, [this] { return stop_ || !to_give_.empty(); });
+      if (stop_) return;
+      Descriptor socket = std::move(to_give_.front());
+      to_give_.pop_front();
+      lock.unlock();
+      take_(socket.release());
+      lock.lock();
+    }
   }
 
   const Limits limits_;
@@ -474,11 +511,13 @@ class Listener::Impl {
   Take take_;
   std::atomic<bool> stop_ = false;
   std::mutex stopping_;
-  std::thread thread_;
+  std::thread thread_, giving_;
 
   mutable std::mutex mutex_;
   std::list<Stranger> strangers_;  ///< Of the server, in the order in which they came.
   std::list<Stranger> ending_;     ///< That the server has not closed yet.
+  std::list<Descriptor> to_give_;
+  std::condition_variable more_to_give_;
   std::atomic<std::size_t> count_ = 0;
 
   // Of the thread.

@@ -65,7 +65,7 @@ def jax_joins_lockstep(python, count, tool):
 
 def jax_comes_again(python, count, tool):
     """Two starts of JAX's processes at one coordinator that stays for them."""
-    env = {**os.environ, "LOCKSTEP_JOB_ID": "of JAX"}
+    env = {**os.environ, "LOCKSTEP_JOB_SECRET": "JAX cannot know it", "LOCKSTEP_JOB_ID": "of JAX"}
     coordinator = subprocess.Popen([tool, "coordinator", "--allow-jax", "--keep", "--num-processes", str(count)],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     try:
