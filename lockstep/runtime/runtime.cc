@@ -16,7 +16,9 @@
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
+#include "lockstep/cluster/variables.h"
 #include "lockstep/collectives/allocator.h"
+#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host_proxy.h"
 #include "lockstep/coordination/proof.h"
@@ -24,6 +26,7 @@
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/ffi_targets.h"
+#include "lockstep/runtime/handed_secret.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/platform.h"
 #include "lockstep/watch/recorder.h"
@@ -208,7 +211,14 @@ void Runtime::watch_for_stalls() {
 }
 
 void Runtime::meet() {
+  HandedSecret handed;  // until all have come
+  const bool address_given = cluster::given_address(Environment::process()).has_value();
+  if (hands_secret(settings_.place, address_given)) {
+    handed = HandedSecret(settings_.place, secret_folder(), settings_.initialization_timeout);
+    settings_.place.job_secret = handed.secret();
+  }
   const cluster::Place& place = settings_.place;
+  coordination::refuse_short_secret(place.job_secret);
   if (place.coordinator_address.empty()) {
     if (process_count() > 1) {
       lockstep::fail<InitializationError>("[initialize] process {} of {} was given no coordinator_address",
