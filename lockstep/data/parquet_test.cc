@@ -34,15 +34,19 @@ const std::vector<std::string> kFields = {"i8",     "i16",   "i32",    "i64",  "
 
 /// Before a plugin is loaded, which stays.
 TEST(ParquetPlugin, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
-  testing::for_given_files("lockstep_parquet.so", "text",
-                           [](const testing::GivenFile& given, const std::filesystem::path& path) {
-                             const std::string words = given.words == "good" ? "the plugin cannot be loaded"
-                                                       : given.words == "missing" ? "there is no plugin at"
-                                                                                  : given.words;
-                             setenv("LOCKSTEP_PARQUET_PLUGIN", path.c_str(), 1);
-                             EXPECT_THAT(error_of<DataError>([] { parquet(kRows); }), HasSubstr(words));
-                             unsetenv("LOCKSTEP_PARQUET_PLUGIN");
-                           });
+  const testing::TemporaryFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  const std::string rows = folder.path() / "rows.parquet";
+  std::filesystem::copy_file(kRows, rows);
+  const auto check = [&](const testing::GivenFile& given, const std::filesystem::path& path) {
+    const std::string words = given.words == "good"      ? "the plugin cannot be loaded"
+                              : given.words == "missing" ? "there is no plugin at"
+                                                         : given.words;
+    setenv("LOCKSTEP_PARQUET_PLUGIN", path.c_str(), 1);
+    EXPECT_THAT(error_of<DataError>([&] { parquet(rows); }), HasSubstr(words));
+    unsetenv("LOCKSTEP_PARQUET_PLUGIN");
+  };
+  testing::for_given_files("lockstep_parquet.so", "text", check);
 }
 
 class Parquet : public ::testing::Test {
