@@ -9,18 +9,23 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "cli/words.h"
 #include "lockstep/array/print_elements.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/half.h"
 #include "lockstep/base/progress.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/export.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/step_folder.h"
@@ -34,25 +39,13 @@ using checkpoint::Manifest;
 using checkpoint::Opened;
 
 constexpr int kDiffers = 1, kCannot = 2;
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-/// Columns as wide as their widest entry; those of numbers to the right.
-void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& right) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (right[i] == 'r')
-        line += fmt::format("{:>{}}  ", row[i], widths[i]);
-      else
-        line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    }
-    while (line.ends_with(' ')) line.pop_back();
-    std::printf("%s\n", line.c_str());
-  }
+/// Writes a line to standard output. It may hold names from outside.
+void print_line(const std::string& line) { std::printf("%s\n", shown(line, kNoLimit).c_str()); }
+
+void print_table(std::vector<std::vector<std::string>> rows, std::string_view sides) {
+  std::fputs(aligned(std::move(rows), sides).c_str(), stdout);
 }
 
 std::uint64_t array_bytes(const Manifest& manifest) {
@@ -64,7 +57,7 @@ std::uint64_t array_bytes(const Manifest& manifest) {
 /// What is read in an instant needs no bar.
 bool takes_long(std::uint64_t bytes) { return bytes >= std::uint64_t{256} << 20; }
 
-std::string shown(const std::string& path) { return path.empty() ? "(the root)" : path; }
+std::string name_of(const std::string& path) { return path.empty() ? "(the root)" : path; }
 
 /// The folder of a run, with steps; null where the URL is something else.
 std::unique_ptr<storage::Store> run_folder(const std::string& url) {
@@ -83,7 +76,7 @@ std::string url_of_step(const std::string& run, std::int64_t step) {
   return run + (run.ends_with('/') ? "" : "/") + checkpoint::step_name(step);
 }
 
-void say(const std::exception& error) { std::fprintf(stderr, "lockstep ckpt: %s\n", error.what()); }
+void say(const std::exception& error) { cli::say("lockstep ckpt", error.what()); }
 
 /// Returns the status: a damaged step does not hide the others.
 int list_run(const storage::Store& store, const std::string& url) {
@@ -101,11 +94,11 @@ int list_run(const storage::Store& store, const std::string& url) {
       status = kDiffers;
     }
   }
-  print_table(rows, "rrrrlr");
+  print_table(std::move(rows), "rrrrlr");
   for (const checkpoint::Leftover& leftover : checkpoint::leftovers(store))
-    std::printf("not ended: %s\n", store.url(leftover.attempt.folder).c_str());
+    print_line("not ended: " + store.url(leftover.attempt.folder));
   for (std::int64_t step : checkpoint::half_removed_steps(store))
-    std::printf("half removed: %s\n", store.url(checkpoint::step_name(step)).c_str());
+    print_line("half removed: " + store.url(checkpoint::step_name(step)));
   return status;
 }
 
@@ -113,18 +106,17 @@ void list_checkpoint(const std::string& url) {
   const Manifest manifest = Opened::open(url)->manifest();
   std::vector<std::vector<std::string>> rows{{"path", "array", "bytes", "parts"}};
   for (const auto& [path, array] : manifest.arrays) {
-    rows.push_back({shown(path), checkpoint::describe(array), amount_of_bytes(checkpoint::bytes_of(array)),
+    rows.push_back({name_of(path), checkpoint::describe(array), amount_of_bytes(checkpoint::bytes_of(array)),
                     std::to_string(array.parts.size())});
   }
   for (const auto& [path, value] : manifest.values)
-    rows.push_back({shown(path), checkpoint::to_string(value), "", ""});
-  print_table(rows, "llrr");
-  std::printf(
-      "%zu arrays, %s, in %zu files%s\n", manifest.arrays.size(),
-      amount_of_bytes(array_bytes(manifest)).c_str(), manifest.files.size(),
-      manifest.created.empty()
-          ? ""
-          : fmt::format("; saved {} by {} processes", manifest.created, manifest.num_processes).c_str());
+    rows.push_back({name_of(path), checkpoint::to_string(value), "", ""});
+  print_table(std::move(rows), "llrr");
+  print_line(fmt::format("{} arrays, {}, in {} files{}", manifest.arrays.size(),
+                         amount_of_bytes(array_bytes(manifest)), manifest.files.size(),
+                         manifest.created.empty() ? ""
+                                                  : fmt::format("; saved {} by {} processes",
+                                                                manifest.created, manifest.num_processes)));
 }
 
 int list(const std::string& url) {
@@ -144,13 +136,13 @@ int print(const std::string& url, const std::string& path) {
   const auto opened = Opened::open(url);
   const auto value = opened->manifest().values.find(path);
   if (value != opened->manifest().values.end()) {
-    std::printf("%s\n", checkpoint::to_string(value->second).c_str());
+    print_line(checkpoint::to_string(value->second));
     return 0;
   }
   const ArrayInfo& info = opened->array(path);
   const std::vector<std::byte> bytes = read_array(*opened, path, info);
-  std::printf("%s\n%s\n", checkpoint::describe(info).c_str(),
-              elements_str(bytes.data(), *info.dtype, info.shape).c_str());
+  print_line(checkpoint::describe(info));
+  std::printf("%s\n", elements_str(bytes.data(), *info.dtype, info.shape).c_str());
   return 0;
 }
 
@@ -159,15 +151,16 @@ void verify_checkpoint(const std::string& url) {
   const std::uint64_t total = array_bytes(opened->manifest());
   std::uint64_t done = 0;
   {
-    ProgressBar progress(url, static_cast<std::int64_t>(total), takes_long(total), ProgressBar::Unit::kBytes);
+    ProgressBar progress(shown(url), static_cast<std::int64_t>(total), takes_long(total),
+                         ProgressBar::Unit::kBytes);
     opened->verify([&](std::uint64_t bytes) {
       done += bytes;
       progress.update(static_cast<std::int64_t>(done));
     });
   }
   const bool has_sums = !opened->manifest().nonce.empty();
-  std::printf("%s: %s, %s\n", url.c_str(), has_sums ? "whole" : "readable; it has no checksums",
-              amount_of_bytes(done).c_str());
+  print_line(fmt::format("{}: {}, {}", url, has_sums ? "whole" : "readable; it has no checksums",
+                         amount_of_bytes(done)));
 }
 
 int verify(const std::string& url) {
@@ -256,37 +249,39 @@ int compare(const std::string& left, const std::string& right) {
   for (const auto& [path, info] : a->manifest().arrays) {
     const auto found = b->manifest().arrays.find(path);
     if (found == b->manifest().arrays.end()) {
-      rows.push_back({shown(path), "only in the first", checkpoint::describe(info)});
+      rows.push_back({name_of(path), "only in the first", checkpoint::describe(info)});
     } else if (found->second.dtype_name != info.dtype_name || found->second.shape != info.shape) {
-      rows.push_back({shown(path), "differs",
+      rows.push_back({name_of(path), "differs",
                       checkpoint::describe(info) + " and " + checkpoint::describe(found->second)});
     } else if (!info.dtype) {
-      rows.push_back({shown(path), "not compared", checkpoint::describe(info)});
+      rows.push_back({name_of(path), "not compared", checkpoint::describe(info)});
     } else if (const std::string text =
                    difference(info, read_array(*a, path, info), read_array(*b, path, found->second));
                !text.empty()) {
-      rows.push_back({shown(path), "differs", text});
+      rows.push_back({name_of(path), "differs", text});
     }
   }
   for (const auto& [path, info] : b->manifest().arrays)
     if (!a->manifest().arrays.contains(path))
-      rows.push_back({shown(path), "only in the second", checkpoint::describe(info)});
+      rows.push_back({name_of(path), "only in the second", checkpoint::describe(info)});
   for (const auto& [path, value] : a->manifest().values) {
     const auto found = b->manifest().values.find(path);
     if (found == b->manifest().values.end())
-      rows.push_back({shown(path), "only in the first", checkpoint::to_string(value)});
+      rows.push_back({name_of(path), "only in the first", checkpoint::to_string(value)});
     else if (checkpoint::to_string(found->second) != checkpoint::to_string(value))
-      rows.push_back({shown(path), "differs",
+      rows.push_back({name_of(path), "differs",
                       checkpoint::to_string(value) + " and " + checkpoint::to_string(found->second)});
   }
   for (const auto& [path, value] : b->manifest().values)
     if (!a->manifest().values.contains(path))
-      rows.push_back({shown(path), "only in the second", checkpoint::to_string(value)});
-  print_table(rows, "lll");
-  if (rows.empty())
-    std::printf("the same: %zu arrays, %s\n", a->manifest().arrays.size(),
-                amount_of_bytes(array_bytes(a->manifest())).c_str());
-  return rows.empty() ? 0 : kDiffers;
+      rows.push_back({name_of(path), "only in the second", checkpoint::to_string(value)});
+  if (rows.empty()) {
+    print_line(fmt::format("the same: {} arrays, {}", a->manifest().arrays.size(),
+                           amount_of_bytes(array_bytes(a->manifest()))));
+    return 0;
+  }
+  print_table(std::move(rows), "lll");
+  return kDiffers;
 }
 
 int export_to(const std::string& url, const std::string& folder, std::uint64_t largest) {
@@ -303,7 +298,7 @@ int export_to(const std::string& url, const std::string& folder, std::uint64_t l
     };
     checkpoint::export_checkpoint(url, folder, options);
   }
-  std::printf("%s: %s, as Hugging Face writes it\n", folder.c_str(), amount_of_bytes(done).c_str());
+  print_line(fmt::format("{}: {}, as Hugging Face writes it", folder, amount_of_bytes(done)));
   return 0;
 }
 
@@ -311,7 +306,7 @@ void remove_attempts(const std::string& run) {
   const auto store = storage::open_store(run);
   for (const checkpoint::Leftover& leftover : checkpoint::leftovers(*store)) {
     checkpoint::remove_leftover(*store, leftover);
-    std::printf("removed %s\n", store->url(leftover.attempt.folder).c_str());
+    print_line("removed " + store->url(leftover.attempt.folder));
   }
 }
 
@@ -331,7 +326,7 @@ void remove_one(const std::string& url) {
         "saves: lockstep ckpt rm --attempts RUN)",
         url, checkpoint::kManifestName);
   }
-  std::printf("removed %s\n", url.c_str());
+  print_line("removed " + url);
 }
 
 int remove(const std::vector<std::string>& urls, bool attempts) {

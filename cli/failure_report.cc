@@ -7,6 +7,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/own_file.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -73,7 +74,7 @@ std::filesystem::path write_failure_report(const std::filesystem::path& folder, 
     log_ends += fmt::format("== process {}{}\n{}{}", i, end.empty() ? " wrote nothing" : "", end,
                             end.empty() || end.ends_with('\n') ? "" : "\n");
   }
-  write(place / "summary.txt", summary);
+  write(place / "summary.txt", shown_lines(summary));
   write(place / "log-ends.txt", log_ends);
   if (!report.stacks.empty()) write(place / "stacks.txt", report.stacks);
   write(place / "processes.json", all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -99,7 +99,7 @@ void JobHosts::reach_by_agents() {
     tree.hosts.push_back(parts[numbered[n]].place.host);
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    auto remote = std::make_unique<RemoteHost>(listener_, without_user(parts[i].place.host),
+    auto remote = std::make_unique<RemoteHost>(listener_, shown(without_user(parts[i].place.host)),
                                                [this, number = number_of_part[i]](const Message& message) {
                                                  tree_->send(number, to_line_without_end(message));
                                                });

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <string>
 #include <system_error>
@@ -22,6 +21,7 @@
 #include "cli/stacks_command.h"
 #include "cli/status_command.h"
 #include "cli/trace_command.h"
+#include "cli/words.h"
 #include "lockstep/base/limits.h"
 
 namespace {
@@ -31,7 +31,7 @@ int usage_error(const CLI::App& tool, const CLI::ParseError& error) {
   for (const CLI::App* command : tool.get_subcommands()) name += " " + command->get_name();
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
-  std::fprintf(stderr, "%s: %s (see %s --help)\n", name.c_str(), message.c_str(), name.c_str());
+  lockstep::cli::say(name, message + " (see " + name + " --help)");
   return lockstep::cli::kUsage;
 }
 
@@ -84,11 +84,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(tool, error);
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "lockstep: %s%s\n", error.what(),
-                 lockstep::limit_behind(error.code().value()).c_str());
+    lockstep::cli::say("lockstep", error.what() + lockstep::limit_behind(error.code().value()));
     return lockstep::cli::kLauncherFailed;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep: %s\n", error.what());
+    lockstep::cli::say("lockstep", error.what());
     return lockstep::cli::kLauncherFailed;
   }
   return status;

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "cli/words.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -15,24 +17,6 @@ constexpr std::size_t kKeptEnd = 8192;
 constexpr std::string_view kClearLine = "\r\033[K";
 
 }  // namespace
-
-std::string fit(std::string_view text, int columns) {
-  int used = 0;
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {
-      std::size_t end = i + 2;
-      while (end < text.size() && (text[end] < 0x40 || text[end] > 0x7e)) ++end;
-      i = end + 1;
-      continue;
-    }
-    const bool continues_a_character = (byte & 0xc0) == 0x80;
-    if (!continues_a_character && ++used > columns) break;
-    ++i;
-  }
-  return std::string(text.substr(0, i));
-}
 
 Output::Output(int num_processes, std::vector<std::string> hosts, OutputTarget out, OutputTarget err)
     : targets_{std::move(out), std::move(err)}, hosts_(std::move(hosts)) {
@@ -113,7 +97,7 @@ void Output::finish(int process, Stream stream) {
 
 void Output::say(std::string_view line) {
   if (heard_) heard_(line);
-  print(Stream::kErr, fmt::format("lockstep: {}\n", line));
+  print(Stream::kErr, own_line("lockstep", line));
 }
 
 }  // namespace lockstep::cli

@@ -75,7 +75,4 @@ class Output {
   std::string shown_progress_;
 };
 
-/// The text, cut to this number of columns; escape sequences do not count.
-std::string fit(std::string_view text, int columns);
-
 }  // namespace lockstep::cli

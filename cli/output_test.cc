@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/log_files.h"
+#include "cli/words.h"
 #include "lockstep/base/error.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"

@@ -3,13 +3,13 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "cli/agent_protocol.h"
 #include "cli/descriptors.h"
 #include "cli/signals.h"
+#include "cli/words.h"
 #include "lockstep/base/host_name.h"
 
 namespace lockstep::cli {
@@ -68,7 +68,7 @@ int run_below_parent(const char* name, const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep %s: %s\n", name, error.what());
+    say(std::string("lockstep ") + name, error.what());
     return 1;
   }
 }

@@ -23,10 +23,12 @@
 #include "cli/child_process.h"
 #include "cli/job.h"
 #include "cli/plan_report.h"
+#include "cli/words.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/own_file.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -122,8 +124,8 @@ Run run_program(const std::vector<std::string>& command, const std::string& topo
 int plan(const Options& options, const std::vector<std::string>& command) {
   const Run run = run_program(command, options.topology, "", false);
   if (!run.plan) {
-    std::fprintf(stderr, "lockstep plan: the program %s before it called initialize() or used a device\n",
-                 run.end().c_str());
+    say("lockstep plan",
+        fmt::format("the program {} before it called initialize() or used a device", run.end()));
     return 1;
   }
   std::fputs((options.json ? run.json : plan_text(*run.plan)).c_str(), stdout);
@@ -132,7 +134,7 @@ int plan(const Options& options, const std::vector<std::string>& command) {
     if (!why.empty()) fail("the picture cannot be written to {}: {}", options.svg, why);
   }
   if (run.as_planned()) return run.plan->fits() ? 0 : 1;
-  std::fprintf(stderr, "lockstep plan: the program %s: the plan has what it did before\n", run.end().c_str());
+  say("lockstep plan", fmt::format("the program {}: the plan has what it did before", run.end()));
   return 1;
 }
 
@@ -185,7 +187,7 @@ int search(const Options& options, const std::vector<std::string>& command) {
     for (std::size_t i = 0; i < axes.size(); ++i)
       tried.mesh += fmt::format("{}{}={}", i == 0 ? "" : ",", axes[i], shape[i]);
     if (isatty(STDERR_FILENO) != 0)
-      std::fprintf(stderr, "\r%zu of %zu: %-40s", all.size() + 1, shapes.size(), tried.mesh.c_str());
+      std::fprintf(stderr, "\r%zu of %zu: %-40s", all.size() + 1, shapes.size(), shown(tried.mesh).c_str());
     tried.run = run_program(command, options.topology, tried.mesh, true);
     if (tried.run.plan && !tried.run.plan->tried_mesh && tried.run.as_planned()) {
       fail("the program made no mesh over all devices with the axes {}: --search tries sizes for make_mesh's",
@@ -239,11 +241,10 @@ void add_plan_command(CLI::App& tool, const std::vector<std::string>& command, i
     try {
       *status = options->search.empty() ? plan(*options, command) : search(*options, command);
     } catch (const std::system_error& error) {
-      std::fprintf(stderr, "lockstep plan: %s: %s\n", command.front().c_str(),
-                   error.code().message().c_str());
+      say("lockstep plan", fmt::format("{}: {}", command.front(), error.code().message()));
       *status = error.code().value() == ENOENT ? kNotFound : kNotExecutable;
     } catch (const Error& error) {
-      std::fprintf(stderr, "lockstep plan: %s\n", error.what());
+      say("lockstep plan", error.what());
       *status = 1;
     }
   });

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "cli/words.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -98,12 +100,12 @@ std::string collectives_text(const PlanComputation& computation) {
 }
 
 std::string why_not(const PlanReport& plan, const PlanComputation& computation) {
-  std::string text = fmt::format("\n{} does not fit", computation.name);
+  std::string text = fmt::format("\n{} does not fit", shown(computation.name));
   if (computation.peak > plan.memory && plan.memory > 0) {
     text += fmt::format(": it needs {} of each device's {}, {} too much", bytes(computation.peak),
                         bytes(plan.memory), bytes(computation.peak - plan.memory));
   } else {
-    text += ": " + first_line(computation.does_not_fit);
+    text += ": " + shown(first_line(computation.does_not_fit));
   }
   text += ". Its largest values, by what each device has of them:\n";
   std::vector<std::vector<std::string>> rows;
@@ -166,22 +168,6 @@ PlanReport read_plan(std::string_view text) {
   }
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view sides) {
-  std::vector<std::size_t> widths(sides.size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += sides[i] == 'r' ? fmt::format("{:>{}}  ", row[i], widths[i])
-                              : fmt::format("{:<{}}  ", row[i], widths[i]);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 std::string seconds_text(double seconds) {
   if (seconds <= 0) return "";
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
@@ -196,8 +182,8 @@ std::string flops_text(double flops) {
 }
 
 std::string plan_text(const PlanReport& plan) {
-  std::string text = fmt::format("plan for {}: {} x {} on {} host{}", plan.topology, plan.devices,
-                                 plan.device_kind, plan.hosts, plan.hosts == 1 ? "" : "s");
+  std::string text = fmt::format("plan for {}: {} x {} on {} host{}", shown(plan.topology), plan.devices,
+                                 shown(plan.device_kind), plan.hosts, plan.hosts == 1 ? "" : "s");
   if (plan.memory > 0) text += fmt::format(", {} of memory each", bytes(plan.memory));
   text += "\n\n";
   std::vector<std::vector<std::string>> rows{{"computation", "at", "mesh", "calls", "arguments", "results",
@@ -230,7 +216,7 @@ std::string plan_text(const PlanReport& plan) {
   text += aligned(rows, "lllrrrrrrrrrrr");
   for (const PlanComputation& each : plan.computations) {
     if (each.collectives.empty()) continue;
-    text += fmt::format("\ncollectives of {} ({}), by each device\n{}", each.name, each.site,
+    text += fmt::format("\ncollectives of {} ({}), by each device\n{}", shown(each.name), shown(each.site),
                         collectives_text(each));
   }
   for (const PlanComputation& each : plan.computations)
@@ -238,7 +224,8 @@ std::string plan_text(const PlanReport& plan) {
   text += "\n";
   if (plan.operations > 0)
     text += fmt::format("{} operations outside of jit are not in it\n", plan.operations);
-  if (!plan.ended_at.empty()) text += fmt::format("it ends at {}, where an element is read\n", plan.ended_at);
+  if (!plan.ended_at.empty())
+    text += fmt::format("it ends at {}, where an element is read\n", shown(plan.ended_at));
   return text;
 }
 

@@ -63,9 +63,6 @@ std::string plan_text(const PlanReport& plan);
 /// Two bar charts, of memory and of time, with a bar for each computation, as an SVG file.
 std::string plan_svg(const PlanReport& plan);
 
-/// Columns as wide as their widest entry. `sides` aligns each column left or right: "lrr".
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view sides);
-
 /// "1.25 ms".
 std::string seconds_text(double seconds);
 

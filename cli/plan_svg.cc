@@ -6,6 +6,7 @@
 
 #include "cli/plan_report.h"
 #include "lockstep/base/amount.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -28,7 +29,7 @@ std::string escaped(const std::string& text) {
 }
 
 std::string text_at(int x, int y, const std::string& text, const char* more = "") {
-  return fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y, more, escaped(text));
+  return fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y, more, escaped(shown(text)));
 }
 
 std::string bar(double x, int y, double width, const char* color) {

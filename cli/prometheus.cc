@@ -11,15 +11,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::cli {
 namespace {
 
-// For a label's value; the view's texts are UTF-8.
+// For a label's value.
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : shown(text, std::string::npos)) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' ? "\\n" : std::string(1, c);
+    result += c;
   }
   return result;
 }

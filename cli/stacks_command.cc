@@ -16,6 +16,7 @@
 #include "cli/job_socket.h"
 #include "cli/stacks/merge.h"
 #include "cli/stacks/print.h"
+#include "cli/words.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
@@ -86,7 +87,7 @@ int run(const Given& given) {
   try {
     return given.pids.empty() ? show_stacks_of_job(given) : show_stacks(given);
   } catch (const Error& error) {
-    std::fprintf(stderr, "lockstep stacks: %s\n", error.what());
+    say("lockstep stacks", error.what());
     return 1;
   }
 }

@@ -140,7 +140,8 @@ json to_json(const JobView& view, bool processes) {
 }
 
 std::string to_text(const json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  // ASCII only, because what it holds of C1 and of other directions of text would reach terminals.
+  return json.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
 ReadView view_from_json(const json& all) {

@@ -10,8 +10,9 @@
 #include <set>
 #include <tuple>
 
-#include "cli/output.h"
+#include "cli/words.h"
 #include "lockstep/base/amount.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,19 +20,6 @@ namespace {
 constexpr int kBetween = 2;     // columns of space
 constexpr int kLeastText = 16;  // columns of a text that is cut
 constexpr std::size_t kMostStalls = 4, kMostStragglers = 4;
-
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-// Texts come from users and programs: nothing in them moves the cursor.
-std::string printable(std::string_view text) {
-  std::string copy(text);
-  for (char& c : copy)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return copy;
-}
 
 std::string cut(const std::string& text, std::size_t width) {
   if (width_of(text) <= width) return text;
@@ -57,7 +45,7 @@ class Table {
   Table(std::vector<Column> columns, std::vector<Line> lines)
       : columns_(std::move(columns)), lines_(std::move(lines)) {
     for (Line& line : lines_)
-      for (std::string& cell : line.cells) cell = printable(cell);
+      for (std::string& cell : line.cells) cell = shown(cell);
   }
 
   std::string print(const TableStyle& style) {
@@ -254,8 +242,8 @@ std::string headline(const ReadView& status) {
   const JobView& view = status.view;
   std::set<std::string> hosts;
   for (const ProcessRow& row : view.processes) hosts.insert(row.host);
-  return fmt::format("job {}: {}, {} for {}, {} {}{}{}", view.job_id, printable(view.command), view.state,
-                     describe_duration(view.time - view.started), status.num_processes,
+  return fmt::format("job {}: {}, {} for {}, {} {}{}{}", shown(view.job_id), shown(view.command),
+                     shown(view.state), describe_duration(view.time - view.started), status.num_processes,
                      status.num_processes == 1 ? "process" : "processes",
                      hosts.size() > 1 ? fmt::format(" on {} hosts", hosts.size()) : "",
                      view.attempt > 0 ? fmt::format(", restart {}", view.attempt) : "");
@@ -303,7 +291,7 @@ std::vector<std::vector<const ProcessRow*>> group(const JobView& view) {
 std::string status_table(const ReadView& status, const TableStyle& style) {
   const JobView& view = status.view;
   std::string text = colored(headline(status), "1", style) + "\n";
-  if (!view.failure.empty()) text += colored("failed: " + printable(view.failure), "31", style) + "\n";
+  if (!view.failure.empty()) text += colored("failed: " + shown_words(view.failure), "31", style) + "\n";
   std::vector<Line> lines;
   std::vector<Column> columns = kColumns;
   if (style.all || view.processes.size() <= kMostRows) {
@@ -314,7 +302,7 @@ std::string status_table(const ReadView& status, const TableStyle& style) {
   }
   text += Table(std::move(columns), std::move(lines)).print(style);
   for (std::size_t i = 0; i < std::min(status.stalls.size(), kMostStalls); ++i)
-    text += colored(printable(status.stalls[i]), "33", style) + "\n";
+    text += colored(shown_words(status.stalls[i]), "33", style) + "\n";
   if (status.stalls.size() > kMostStalls)
     text += fmt::format("and {} more stalls\n", status.stalls.size() - kMostStalls);
   for (std::size_t i = 0; i < std::min(view.stragglers.size(), kMostStragglers); ++i) {

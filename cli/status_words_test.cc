@@ -16,6 +16,7 @@
 #include "cli/status_table.h"
 #include "cli/status_test.h"
 #include "cli/tool_test.h"
+#include "cli/words.h"
 
 namespace lockstep::cli {
 namespace {

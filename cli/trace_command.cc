@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "cli/job_socket.h"
 #include "cli/job_trace.h"
 #include "cli/trace_file.h"
+#include "cli/words.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 
@@ -58,11 +58,10 @@ int take_trace(const Options& options) {
   connection.send(request.dump() + "\n", descriptor);
   close(descriptor);
   next(connection, job, kUntilAnswer);
-  std::fprintf(stderr, "lockstep trace: of job %s, for %s s\n", job.id.c_str(),
-               fmt::format("{}", options.seconds).c_str());
+  say("lockstep trace", fmt::format("of job {}, for {} s", job.id, options.seconds));
   const auto lasts = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
   const nlohmann::json done = next(connection, job, lasts + kUntilWritten);
-  std::fprintf(stderr, "lockstep trace: %s\n", done.value("words", "").c_str());
+  say("lockstep trace", done.value("words", ""));
   return 0;
 }
 
@@ -84,7 +83,7 @@ void add_trace_command(CLI::App& tool, int* status) {
     try {
       *status = take_trace(*options);
     } catch (const Error& error) {
-      std::fprintf(stderr, "lockstep trace: %s\n", error.what());
+      say("lockstep trace", error.what());
       *status = 1;
     }
   });

@@ -8,6 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/words.h"
+#include "lockstep/base/text.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -47,13 +50,23 @@ std::string describe_set(const ThreadCounts& threads, std::size_t all_processes)
                      as_ranges(processes_of(threads)));
 }
 
+/// The text without its first character.
+std::string_view without_first(std::string_view text) {
+  std::size_t end = 1;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  return text.substr(end);
+}
+
 /// The text, cut in its middle to so many columns.
 std::string shorten(const std::string& text, std::size_t columns) {
   constexpr std::string_view kDots = "...";
-  if (text.size() <= columns) return text;
-  if (columns <= kDots.size()) return text.substr(0, columns);
+  const std::size_t width = width_of(text);
+  if (width <= columns) return text;
+  if (columns <= kDots.size()) return fit(text, static_cast<int>(columns));
   const std::size_t kept = columns - kDots.size(), end = kept / 2;
-  return text.substr(0, kept - end) + std::string(kDots) + text.substr(text.size() - end);
+  std::string_view rest = text;
+  while (width_of(rest) > end) rest = without_first(rest);
+  return fit(text, static_cast<int>(kept - end)) + std::string(kDots) + std::string(rest);
 }
 
 class Printer {
@@ -72,7 +85,7 @@ class Printer {
   void add_sentence(const std::string& text, bool bold = false) {
     flush();
     if (std::exchange(blank_, false) && !text_.empty()) text_ += '\n';
-    text_ += bold ? styled(text, kBold) : text;
+    text_ += bold ? styled(shown(text), kBold) : shown(text);
     text_ += '\n';
   }
 
@@ -158,10 +171,12 @@ class Printer {
   void flush() {
     const auto columns = static_cast<std::size_t>(std::max(options_.columns, 40));
     std::size_t left = 0, right = 0;
-    for (const Line& line : lines_) {
+    for (Line& line : lines_) {
+      line.left = shown(line.left);
+      line.right = shown(line.right);
       if (line.right.empty()) continue;
-      left = std::max(left, line.left.size());
-      right = std::max(right, std::min(line.right.size(), kLongestRight));
+      left = std::max(left, width_of(line.left));
+      right = std::max(right, std::min(width_of(line.right), kLongestRight));
     }
     left = std::min(left, columns - std::min(right + 2, columns / 2));
     for (const Line& line : lines_) {
@@ -169,7 +184,7 @@ class Printer {
       if (line.bold_from < text.size()) {
         text = text.substr(0, line.bold_from) + styled(text.substr(line.bold_from), kBold);
       } else if (!line.right.empty()) {
-        text.resize(left + 2, ' ');
+        text += std::string(left + 2 - width_of(text), ' ');
         text += styled(shorten(line.right, columns - left - 2), kDim);
       }
       text_ += text + '\n';

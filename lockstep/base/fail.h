@@ -3,16 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+namespace internal {
 
-/// Throws an `E` whose message is the formatted text.
+/// The message as `shown_lines` (base/text.h) writes it: names in it may come from outside.
+std::string shown_message(std::string message);
+
+}  // namespace internal
+
+/// Throws an `E` whose message is the formatted text, without control characters except line ends and tabs.
 template <class E = Error, class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw E(fmt::format(format, std::forward<Args>(args)...));
+  throw E(internal::shown_message(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 }  // namespace lockstep

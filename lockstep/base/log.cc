@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::logging {
 namespace {
@@ -64,7 +65,7 @@ void write(Level level, std::string_view message) {
     std::lock_guard lock(state().mutex);
     prefix = state().prefix;
   }
-  state().logger->log(to_spdlog(level), "{}{}", prefix, message);
+  state().logger->log(to_spdlog(level), "{}{}", prefix, shown_lines(message));
 }
 
 }  // namespace lockstep::logging

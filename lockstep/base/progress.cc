@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 
@@ -36,7 +37,7 @@ std::vector<ProgressBar*>& shown_bars() {
 }  // namespace
 
 ProgressBar::ProgressBar(std::string label, std::int64_t total, bool shown, Unit unit)
-    : label_(std::move(label)),
+    : label_(lockstep::shown(label)),
       total_(std::max<std::int64_t>(total, 1)),
       shown_(shown),
       // The launcher sets this if it passes the output to a terminal.
@@ -89,8 +90,8 @@ void ProgressBar::write(const std::string& note, const char* end) {
   }
   fmt::print("{}  [{}{}] {:3}%  {}  {}  {:.1f} s{}{}", label_, std::string(filled, '#'),
              std::string(static_cast<std::size_t>(kWidth) - filled, '-'),
-             static_cast<int>(static_cast<double>(done_) * 100 / static_cast<double>(total_)), amount, note,
-             seconds, left, end);
+             static_cast<int>(static_cast<double>(done_) * 100 / static_cast<double>(total_)), amount,
+             lockstep::shown(note), seconds, left, end);
   std::fflush(stdout);
 }
 

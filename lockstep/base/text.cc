@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lockstep/base/fail.h"
+
 namespace lockstep {
 namespace {
 
@@ -117,6 +119,8 @@ std::string_view first_bytes(std::string_view text, std::size_t most) {
 }
 
 std::string shown(std::string_view text, std::size_t most) { return show(text, most, /*lines=*/false); }
+
+std::string internal::shown_message(std::string message) { return shown_lines(message); }
 
 std::string shown_lines(std::string_view text, std::size_t most) { return show(text, most, /*lines=*/true); }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/plan.h"
@@ -87,7 +88,7 @@ void check_names(const std::vector<safetensors::Tensor>& tensors) {
   std::map<std::string, int> count;
   for (const safetensors::Tensor& tensor : tensors) {
     if (++count[tensor.name] > 1)
-      fail<CheckpointError>("[checkpoint] two arrays would have the name {}", tensor.name);
+      fail<CheckpointError>("[checkpoint] two arrays would have the name {}", shown(tensor.name));
   }
 }
 
@@ -239,7 +240,7 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
   for (const auto& [path, info] : opened->manifest().arrays) {
     if (!info.dtype)
       fail<CheckpointError>("[checkpoint] {}: {} is {}, a dtype that Lockstep does not have", checkpoint,
-                            path, describe(info));
+                            shown(path), describe(info));
     tensors.push_back({renamed(path, options), info.dtype_name, info.shape, 0, bytes_of(info)});
     arrays.emplace_back(path, &info);
   }

@@ -10,6 +10,7 @@
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/json_depth.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/program/aval.h"
@@ -193,7 +194,7 @@ std::uint64_t bytes_of(const ArrayInfo& array) {
 
 std::string describe(const ArrayInfo& array) {
   if (array.dtype) return lockstep::to_string(Aval{*array.dtype, array.shape, array.weak_type, {}});
-  return array.dtype_name + lockstep::to_string(array.shape);
+  return shown(array.dtype_name) + lockstep::to_string(array.shape);
 }
 
 void check_file_name(const std::string& name, const std::string& url) {
@@ -206,7 +207,8 @@ void check_file_name(const std::string& name, const std::string& url) {
   }
   if (within) return;
   fail<CheckpointError>(
-      "[checkpoint] {} is damaged: it names the file \"{}\", expected one in its own folder", url, name);
+      "[checkpoint] {} is damaged: it names the file \"{}\", expected one in its own folder", url,
+      shown(name));
 }
 
 void check_coverage(const std::string& path, const ArrayInfo& array, const std::string& url) {
@@ -215,12 +217,13 @@ void check_coverage(const std::string& path, const ArrayInfo& array, const std::
   for (const Part& part : array.parts) {
     if (part.box.size() != all.size() || (volume(part.box) > 0 && !contains(all, part.box))) {
       fail<CheckpointError>("[checkpoint] {} is damaged: {} is {}, and has a part [{}] outside of it", url,
-                            path, describe(array), to_string(part.box));
+                            shown(path), describe(array), to_string(part.box));
     }
     boxes.push_back(part.box);
   }
   if (const auto wrong = gap_or_overlap(std::move(boxes), all)) {
-    fail<CheckpointError>("[checkpoint] {} is damaged: of {}, {}, {}", url, path, describe(array), *wrong);
+    fail<CheckpointError>("[checkpoint] {} is damaged: of {}, {}, {}", url, shown(path), describe(array),
+                          *wrong);
   }
 }
 
@@ -249,7 +252,7 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
     if (body.at("format") != kFormat || body.at("version") != kVersion) {
       fail<CheckpointError>(
           "[checkpoint] {} has format '{}', version {}; this Lockstep reads '{}', version {}", url,
-          body.at("format").get<std::string>(), body.at("version").get<int>(), kFormat, kVersion);
+          shown(body.at("format").get<std::string>()), body.at("version").get<int>(), kFormat, kVersion);
     }
     manifest.nonce = body.at("nonce");
     if (body.contains("step")) manifest.step = body.at("step").get<std::int64_t>();
@@ -277,7 +280,7 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
       for (const Part& part : array.parts) {
         if (!fits(part, array, manifest.files)) {
           fail<CheckpointError>("[checkpoint] {} is damaged: the part [{}] of {} does not fit its file", url,
-                                to_string(part.box), path);
+                                to_string(part.box), shown(path));
         }
       }
     }

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/run_all.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "lockstep/storage/url.h"
@@ -68,8 +69,8 @@ const ArrayInfo& Opened::array(const std::string& path) const {
       nearest = name;
     }
   }
-  fail<CheckpointError>("[checkpoint] {} has no array {}{}", url_, path.empty() ? "at its root" : path,
-                        nearest.empty() ? "" : "; the nearest name there is " + nearest);
+  fail<CheckpointError>("[checkpoint] {} has no array {}{}", url_, path.empty() ? "at its root" : shown(path),
+                        nearest.empty() ? "" : "; the nearest name there is " + shown(nearest));
 }
 
 const storage::Reader& Opened::file(std::size_t i) const {
@@ -121,7 +122,7 @@ void Opened::check_tile(const std::string& path, const Part& part, std::size_t t
       "[checkpoint] {} is damaged: the checksum of [{}] of {} does not fit; restore an earlier step, and "
       "check "
       "the disk",
-      file(part.file).url(), to_string(placed_in(part.box, box)), path);
+      file(part.file).url(), to_string(placed_in(part.box, box)), shown(path));
 }
 
 void Opened::read_part(const std::string& path, const ArrayInfo& array, const Part& part,
@@ -206,8 +207,8 @@ void Opened::read(const std::vector<Wanted>& wanted) const {
   for (const Wanted& each : wanted) {
     const ArrayInfo& info = array(each.path);
     if (!info.dtype) {
-      fail<CheckpointError>("[checkpoint] {}: {} is {}, a dtype that Lockstep does not have", url_, each.path,
-                            describe(info));
+      fail<CheckpointError>("[checkpoint] {}: {} is {}, a dtype that Lockstep does not have", url_,
+                            shown(each.path), describe(info));
     }
     for (const Part& part : info.parts) {
       if (!intersection(part.box, each.box)) continue;

@@ -11,13 +11,14 @@
 #include "lockstep/array/host.h"
 #include "lockstep/array/parts.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::checkpoint {
 namespace {
 
-std::string name_of(const std::string& path) { return path.empty() ? "the root" : path; }
+std::string name_of(const std::string& path) { return path.empty() ? "the root" : shown(path); }
 
 /// An array of the tree, and its type after restoring.
 struct Target {

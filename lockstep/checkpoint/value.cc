@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::checkpoint {
 
 std::string kind_of(const Value& value) {
@@ -15,7 +17,7 @@ std::string to_string(const Value& value) {
   return std::visit(
       [](const auto& each) {
         if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::string>)
-          return fmt::format("\"{}\"", each);
+          return fmt::format("\"{}\"", shown(each, std::string::npos));
         else
           return fmt::format("{}", each);
       },

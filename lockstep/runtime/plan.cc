@@ -210,7 +210,7 @@ std::string Plan::to_json() const {
                                {"tried_mesh", tried_mesh_.load()},
                                {"ended_at", ended_at_},
                                {"computations", computations}};
-  return plan.dump(2) + "\n";
+  return plan.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 
 void Plan::write() const {

@@ -38,6 +38,11 @@ inline std::vector<OutsideText> outside_texts() {
        "\xc2\x9b"
        "2J"},
       {"another direction", "a\u202eb"},
+      {"directions and their ends", "\u202aa\u202bb\u202cc\u202d"},
+      {"isolated directions", "\u2066a\u2067b\u2068c\u2069"},
+      {"marks of direction", "a\u200eb\u200fc\u061cd"},
+      {"line ends of Unicode", "a\u2028b\u2029c\u0085d"},
+      {"a deleted character", "a\x7f"},
       {"folders above", "../../etc/passwd"},
       {"a path", "/a//b/./c/"},
       {"quotes", "\"'`<&>\\"},
