@@ -15,7 +15,9 @@
 #include <utility>
 
 #include "cli/signals.h"
+#include "cli/words.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/server.h"
 
@@ -23,6 +25,13 @@ namespace lockstep::cli {
 namespace {
 
 using coordination::TaskState;
+
+constexpr std::string_view kName = "lockstep coordinator";
+
+void print(const std::string& words) {
+  std::fputs(own_line(kName, words).c_str(), stdout);
+  std::fflush(stdout);
+}
 
 /// INT, TERM and HUP, which end the coordinator in order, but for those that were ignored, as under nohup.
 class StopSignals {
@@ -65,14 +74,10 @@ int serve_starts(coordination::CoordinationServer& server, const StopSignals& si
     for (const auto& task : server.tasks()) start ^= task.incarnation;
     const bool is_over = failure || server.all_left() || start == 0;
     if (is_over && start != 0 && std::exchange(told_of, start) != start) {
-      std::printf("lockstep coordinator: %s; waits for the next start\n",
-                  failure ? failure->message.c_str() : "all processes have left");
-      std::fflush(stdout);
+      print((failure ? failure->message : "all processes have left") + "; waits for the next start");
     }
     if (signal == 0) continue;
-    if (!is_over) {
-      std::fprintf(stderr, "lockstep coordinator: %s\n", say_ended(server, num_processes, signal).c_str());
-    }
+    if (!is_over) say(kName, say_ended(server, num_processes, signal));
     return is_over ? 0 : 1;
   }
 }
@@ -82,9 +87,7 @@ int serve_once(coordination::CoordinationServer& server, const StopSignals& sign
   int signal = 0;
   while (!server.all_left() && signal == 0) signal = signals.wait();
   const bool clean = server.all_left() && !server.first_failure();
-  if (!clean) {
-    std::fprintf(stderr, "lockstep coordinator: %s\n", say_ended(server, num_processes, signal).c_str());
-  }
+  if (!clean) say(kName, say_ended(server, num_processes, signal));
   return clean ? 0 : 1;
 }
 
@@ -97,9 +100,8 @@ int serve(const coordination::ServerOptions& options) {
       options.identity.job_id.empty()
           ? std::string("a job")
           : fmt::format("job {}, attempt {},", options.identity.job_id, options.identity.attempt);
-  std::printf("lockstep coordinator: serves %s of %d process%s at %s\n", job.c_str(), options.num_processes,
-              options.num_processes == 1 ? "" : "es", server.bound_address().c_str());
-  std::fflush(stdout);
+  print(fmt::format("serves {} of {} process{} at {}", job, options.num_processes,
+                    options.num_processes == 1 ? "" : "es", server.bound_address()));
   const int status = options.keep ? serve_starts(server, signals, options.num_processes)
                                   : serve_once(server, signals, options.num_processes);
   server.stop();
@@ -126,7 +128,7 @@ void add_coordinator_command(CLI::App& tool, int* status) {
       "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY.");
   command->add_option("-n,--num-processes", given->server.num_processes, "The job's number of processes")
       ->required()
-      ->check(CLI::Range(1, 262144).description(""))
+      ->check(CLI::Range(1, kMostProcesses).description(""))
       ->option_text("N");
   command
       ->add_option("--bind", given->server.bind_address,

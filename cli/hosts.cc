@@ -12,19 +12,19 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/counts.h"
 #include "lockstep/cluster/node_list.h"
 #include "lockstep/cluster/variables.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr int kMostSlots = 65536;
 constexpr std::size_t kMostNamed = 10;
 constexpr std::size_t kMostHosts = 1'000'000;
 
 std::optional<int> positive(std::string_view text) {
   const auto number = cluster::whole_number(text);
-  if (!number || *number < 1 || *number > kMostSlots) return std::nullopt;
+  if (!number || *number < 1 || *number > cluster::kMostOfALauncher) return std::nullopt;
   return static_cast<int>(*number);
 }
 

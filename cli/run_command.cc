@@ -20,6 +20,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/cluster/counts.h"
 #include "lockstep/storage/url.h"
 
 namespace lockstep::cli {
@@ -144,6 +145,9 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
+  // What the processes would refuse, once and before they are started.
+  cluster::cpu_devices_given(Environment::process());
+  cluster::threads_given(Environment::process());
   settle_status_page(given, options);
 }
 
@@ -159,10 +163,10 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
   auto count = [](int from, int to) { return CLI::Range(from, to).description(""); };
   run->add_option("-n,--processes", given->num_processes,
                   "The number of processes (default: all places of the hosts)")
-      ->check(count(1, 65536))
+      ->check(count(1, cluster::kMostOfALauncher))
       ->option_text("N");
   run->add_option("--devices-per-process", options->devices_per_process, "CPU devices of each process")
-      ->check(count(1, 65536))
+      ->check(count(1, cluster::kMostCpuDevices))
       ->option_text("D");
   run->add_option("-x", given->variables,
                   "Set the variable for all processes, to its value here if none is given")

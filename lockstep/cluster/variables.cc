@@ -11,9 +11,13 @@
 namespace lockstep::cluster {
 namespace {
 
-[[noreturn]] void refuse_number(const Variable& variable, int least) {
-  fail<InitializationError>("the environment variable {} is '{}': expected a whole number of at least {}",
-                            variable.name, shown(variable.value), least);
+constexpr int kAny = std::numeric_limits<int>::max();
+
+[[noreturn]] void refuse_number(const Variable& variable, int least, int most) {
+  const std::string range =
+      most == kAny ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most);
+  fail<InitializationError>("the environment variable {} is '{}': expected a whole number {}", variable.name,
+                            shown(variable.value), range);
 }
 
 std::optional<int> integer(std::string_view text) {
@@ -47,13 +51,13 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
 
 std::uint64_t id_in(const Variable& variable) {
   const auto number = whole_number(variable.value);
-  if (!number) refuse_number(variable, 0);
+  if (!number) refuse_number(variable, 0, kAny);
   return *number;
 }
 
-int number_in(const Variable& variable, int least) {
+int number_in(const Variable& variable, int least, int most) {
   const auto number = integer(variable.value);
-  if (!number || *number < least) refuse_number(variable, least);
+  if (!number || *number < least || *number > most) refuse_number(variable, least, most);
   return *number;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,8 @@ std::optional<std::uint64_t> whole_number(std::string_view text);
 /// The variable's value as a number of up to 64 bits. Throws InitializationError for anything else.
 std::uint64_t id_in(const Variable& variable);
 
-/// The variable's value as an integer of at least `least`. Throws InitializationError for anything else.
-int number_in(const Variable& variable, int least);
+/// The variable's value as an integer from `least` to `most`. Throws InitializationError for anything else.
+int number_in(const Variable& variable, int least, int most = std::numeric_limits<int>::max());
 
 /// The variable's value as integers of at least 0, separated by commas, none twice. Throws
 /// InitializationError for anything else.

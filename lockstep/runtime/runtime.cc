@@ -71,8 +71,7 @@ void require_what_libraries_need(const Settings& settings) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   sched_getaffinity(0, sizeof cpus, &cpus);
-  const auto given = Environment::process().get("NPROC");
-  const int pool = std::max(settings.num_cpu_devices, given ? std::atoi(given->c_str()) : CPU_COUNT(&cpus));
+  const int pool = std::max(settings.num_cpu_devices, settings.threads.value_or(CPU_COUNT(&cpus)));
   const bool alone = settings.place.num_processes == 1;
   const std::string what =
       fmt::format("[initialize] process {} of {}", settings.place.process_id, settings.place.num_processes);

@@ -9,7 +9,9 @@
 #include <type_traits>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/counts.h"
 #include "lockstep/cluster/detect.h"
 #include "lockstep/cluster/variables.h"
 #include "lockstep/coordination/address.h"
@@ -228,8 +230,9 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
     settings.place.why = "described: " + settings.topology;
   }
   const cluster::Place& place = settings.place;
-  if (place.num_processes < 1) {
-    fail<InitializationError>("[initialize] num_processes is {}: expected at least 1", place.num_processes);
+  if (place.num_processes < 1 || place.num_processes > kMostProcesses) {
+    fail<InitializationError>("[initialize] num_processes is {}: expected 1 to {} ({})", place.num_processes,
+                              kMostProcesses, place.why);
   }
   if (place.process_id < 0 || place.process_id >= place.num_processes) {
     fail<InitializationError>("[initialize] process_id is {}: with {} processes it must be 0 to {}",
@@ -238,13 +241,14 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   settings.platform = platform_of(options, environment);
   if (options.num_cpu_devices) {
     settings.num_cpu_devices = *options.num_cpu_devices;
-  } else if (auto found = variable(environment, "NUM_CPU_DEVICES")) {
-    settings.num_cpu_devices = cluster::number_in(*found, 1);
+  } else {
+    settings.num_cpu_devices = cluster::cpu_devices_given(environment).value_or(settings.num_cpu_devices);
   }
-  if (settings.num_cpu_devices < 1) {
-    fail<InitializationError>("[initialize] num_cpu_devices is {}: expected at least 1",
-                              settings.num_cpu_devices);
+  if (settings.num_cpu_devices < 1 || settings.num_cpu_devices > cluster::kMostCpuDevices) {
+    fail<InitializationError>("[initialize] num_cpu_devices is {}: expected 1 to {}",
+                              settings.num_cpu_devices, cluster::kMostCpuDevices);
   }
+  settings.threads = cluster::threads_given(environment);
   settings.initialization_timeout = timeout(options.initialization_timeout, environment,
                                             "INITIALIZATION_TIMEOUT", settings.initialization_timeout);
   settings.heartbeat_timeout =

@@ -32,6 +32,7 @@ struct Settings {
   /// The described devices, "v5e:4x4", for which a plan is made. Empty: the devices of this machine are used.
   std::string topology;
   int num_cpu_devices = 1;
+  std::optional<int> threads;  ///< NPROC: of XLA's pool; nullopt: as many as there are CPUs
   std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
   double stall_warning = 10;                          ///< in seconds
   std::optional<std::chrono::seconds> stall_timeout;  ///< nullopt: a stall does not end the job

@@ -159,7 +159,7 @@ TEST(Resolve, WrongNumbersAreNamed) {
   EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
               }),
-              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number of at least 1"));
+              HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number from 1 to 1024"));
   EXPECT_THAT(error_of<InitializationError>([] { resolve({.max_compiled_programs = 0}, environment({})); }),
               HasSubstr("max_compiled_programs is '0': expected a whole number of at least 1"));
   EXPECT_THAT(error_of<InitializationError>([] {
@@ -183,6 +183,48 @@ std::map<std::string, std::string> with(std::map<std::string, std::string> varia
                                         const std::map<std::string, std::string>& more) {
   for (const auto& [name, value] : more) variables[name] = value;
   return variables;
+}
+
+TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
+  struct Count {
+    std::map<std::string, std::string> others;
+    std::string variable, range;
+    int most;
+  };
+  const std::vector<Count> counts = {
+      {{{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"}, {"LOCKSTEP_PROCESS_ID", "0"}},
+       "LOCKSTEP_NUM_PROCESSES",
+       "1 to 262144",
+       262'144},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"}},
+       "OMPI_COMM_WORLD_SIZE",
+       "1 to 262144",
+       262'144},
+      {{}, "LOCKSTEP_NUM_CPU_DEVICES", "1 to 1024", 1024},
+      {{}, "JAX_NUM_CPU_DEVICES", "1 to 1024", 1024},
+      {{}, "NPROC", "1 to 8192", 8192},
+  };
+  for (const Count& count : counts) {
+    for (const std::string value :
+         {"-5", "0", "x", "1e3", "1000000000", "2000000000", "99999999999999999999",
+          std::to_string(count.most + 1).c_str(), std::to_string(count.most).c_str()}) {
+      SCOPED_TRACE(count.variable + "=" + value);
+      auto variables = count.others;
+      variables[count.variable] = value;
+      if (value == std::to_string(count.most)) {
+        EXPECT_NO_THROW(resolve({}, environment(variables)));
+        continue;
+      }
+      const auto error = error_of<InitializationError>([&] { resolve({}, environment(variables)); });
+      EXPECT_THAT(error, AllOf(HasSubstr(count.variable), HasSubstr(value)));
+      if (value == "2000000000") {
+        EXPECT_THAT(error, HasSubstr(count.range));
+      }
+    }
+  }
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_cpu_devices = 1025}, environment({})); }),
+              HasSubstr("num_cpu_devices is 1025: expected 1 to 1024"));
+  EXPECT_EQ(resolve({}, environment({{"NPROC", ""}})).threads, std::nullopt);
 }
 
 TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {

@@ -38,13 +38,11 @@ class Cpu : public Platform {
 
   /// A collective occupies a thread of XLA's pool while it waits for the other devices: the pool must have
   /// one for each device of this process, or they wait for each other for ever.
-  void set_environment(const Settings& settings, const Environment& environment, const cluster::System&,
+  void set_environment(const Settings& settings, const Environment&, const cluster::System&,
                        bool) const override {
-    const auto given = environment.get("NPROC");
-    nproc_is_given = given.has_value();
-    if (given) lapack::limit_threads(std::atoi(given->c_str()));
-    const int threads =
-        given ? std::atoi(given->c_str()) : static_cast<int>(std::thread::hardware_concurrency());
+    nproc_is_given = settings.threads.has_value();
+    if (settings.threads) lapack::limit_threads(*settings.threads);
+    const int threads = settings.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
     if (threads < settings.num_cpu_devices)
       setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
   }
