@@ -443,6 +443,10 @@ TEST(Processes, AreNamedInRanges) {
   EXPECT_EQ(describe_processes({}), "");
   EXPECT_THAT(processes_of("0-3, 5, 7, 8"), ElementsAre(0, 1, 2, 3, 5, 7, 8));
   EXPECT_THAT(processes_of(""), IsEmpty());
+  for (const std::string text : {"0-2000000000", "99999999999999999999", "0-262144", "5-3"})
+    EXPECT_THAT(processes_of(text), IsEmpty()) << text;
+  EXPECT_EQ(processes_of("0-262143").size(), 262144u);
+  EXPECT_THAT(processes_of("0-262143, 0-262143"), IsEmpty());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::watch {
@@ -176,11 +177,13 @@ std::vector<int> processes_of(std::string_view text) {
   for (std::size_t i = 0; i <= text.size(); ++i) {
     const char c = i < text.size() ? text[i] : ',';
     if (c >= '0' && c <= '9') {
-      number = (number < 0 ? 0 : number * 10) + (c - '0');
+      number = std::min((number < 0 ? 0 : number * 10) + (c - '0'), kMostProcesses);
     } else if (c == '-') {
       first = std::exchange(number, -1);
     } else if (c == ',' && number >= 0) {
+      if (number == kMostProcesses) return {};
       for (int p = first >= 0 ? first : number; p <= number; ++p) processes.push_back(p);
+      if (processes.size() > kMostProcesses) return {};
       first = number = -1;
     }
   }

@@ -119,7 +119,8 @@ std::string name_process(const ProcessReport& report);
 
 /// "0-2, 5".
 std::string describe_processes(std::vector<int> processes);
-/// The inverse of describe_processes; also for a mesh's `processes`.
+/// The inverse of describe_processes; also for a mesh's `processes`. Empty where a number is that of no
+/// process, or there are more than a job may have.
 std::vector<int> processes_of(std::string_view text);
 
 }  // namespace lockstep::watch
