@@ -16,6 +16,7 @@
 #include "cli/job_variables.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,6 +26,9 @@ constexpr std::chrono::seconds kUntilHello(60);
 constexpr std::chrono::seconds kUntilGone(
     2);  // from the other side's last word, or our hanging up, to the command's end
 constexpr std::size_t kWords = 3;
+constexpr std::size_t kLongestWord = std::size_t{64} << 10;  // of what a login script prints
+constexpr std::size_t kRemarksAtOnce = std::size_t{1} << 20;
+constexpr std::size_t kAddress = 64;
 
 std::string name_of_program(const AgentLink::Options& options) {
   const std::string program = std::filesystem::path(options.command.front()).filename();
@@ -136,7 +140,12 @@ void AgentLink::hang_up() {
 }
 
 void AgentLink::read_messages() {
-  for (const std::string& line : pipe_->read()) {
+  // A relay puts a few bytes before its hosts' lines.
+  const std::size_t longest = state_ == State::kConnecting ? kLongestWord
+                              : options_.from.empty()      ? MessagePipe::kLongestLine + kAddress
+                                                           : MessagePipe::kLongestLine;
+  const std::vector<std::string> lines = pipe_->read(longest);
+  for (const std::string& line : lines) {
     heard_at_ = Clock::now();
     if (hung_up()) continue;
     if (state_ == State::kConnecting) {
@@ -146,17 +155,21 @@ void AgentLink::read_messages() {
       if (line == "done") hang_up();
     }
   }
+  if (pipe_->line_too_long() && !hung_up()) {
+    lose(fmt::format("host {} sent a line of more than {} bytes, which no agent of lockstep does{}",
+                     options_.host, longest, last_words()));
+  }
 }
 
 void AgentLink::take_hello(const std::string& line) {
   const Message message = from_line(line).value_or(Message{""});
   if (message.front() != kAgentHello || message.size() < 4) {
-    words_.push_back(line);  // what a login script may print
+    words_.push_back(shown(line));  // what a login script may print
     if (words_.size() > kWords) words_.pop_front();
   } else if (message[1] != kAgentVersion) {
     lose(fmt::format(
         "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
-        message[1], kAgentVersion));
+        shown(message[1]), kAgentVersion));
   } else {
     state_ = State::kAnswered;
     answered_ = true;
@@ -171,6 +184,7 @@ void AgentLink::read_remarks(bool all) {
     const ssize_t got = read(child_.err, buffer, sizeof(buffer));
     if (got > 0) {
       errors_.append(buffer, static_cast<std::size_t>(got));
+      if (errors_.size() > kRemarksAtOnce) break;
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
@@ -178,13 +192,15 @@ void AgentLink::read_remarks(bool all) {
     close(child_.err);
     child_.err = -1;
   }
-  if ((child_.err < 0 || all) && !errors_.empty() && !errors_.ends_with('\n')) errors_ += '\n';
+  const bool over = child_.err < 0 || all;
+  const std::size_t last = errors_.size() - (errors_.rfind('\n') + 1);  // of the unfinished line
+  if (last > kLongestWord || (over && last > 0)) errors_ += '\n';
   for (std::string& line : take_lines(errors_)) {
     while (line.ends_with('\r')) line.pop_back();
     if (line.empty() || hung_up()) continue;
     // Before the other side answers they are of interest only when it never does.
     if (answered_) heard_(to_line_without_end({"remark", line}));
-    words_.push_back(std::move(line));
+    words_.push_back(shown(line));
     if (words_.size() > kWords) words_.pop_front();
   }
 }

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -25,6 +24,7 @@
 #include "cli/parent_pipe.h"
 #include "cli/signals.h"
 #include "cli/stacks/json.h"
+#include "cli/words.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/host_proxy.h"
@@ -62,9 +62,8 @@ std::unique_ptr<coordination::HostProxy> proxy_for(const HostJob& job) {
         .tls = {},
         .limits = {}});
   } catch (const Error& error) {
-    std::fprintf(stderr,
-                 "lockstep host-agent: the processes of this host call the coordinator directly: %s\n",
-                 error.what());
+    say("lockstep host-agent",
+        fmt::format("the processes of this host call the coordinator directly: {}", error.what()));
     return nullptr;
   }
 }
@@ -204,8 +203,16 @@ class Agent : HostListener {
     pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
   }
   void stacks_taken(int process, ProcessStacks stacks) override {
-    pipe_.send({"stacks", std::to_string(process),
-                to_json(stacks).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    const auto text = [&] {
+      return to_json(stacks).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    };
+    std::string json = text();
+    if (const std::size_t size = json.size(); size > MessagePipe::kLongestLine / 2) {  // escapes double it
+      stacks.threads.clear();
+      stacks.refused = fmt::format("they take {} bytes", size);
+      json = text();
+    }
+    pipe_.send({"stacks", std::to_string(process), json});
   }
   void traced(TraceChunk chunk) override {
     // What the launcher does not take in time is lost, as what is not read in time is.

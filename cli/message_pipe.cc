@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -65,7 +66,7 @@ void MessagePipe::flush() {
   written_ = 0;
 }
 
-std::vector<std::string> MessagePipe::read() {
+std::vector<std::string> MessagePipe::read(std::size_t longest) {
   char buffer[64 * 1024];
   while (in_ >= 0) {
     const ssize_t got = ::read(in_, buffer, sizeof(buffer));
@@ -82,7 +83,16 @@ std::vector<std::string> MessagePipe::read() {
       in_ = -1;
     }
   }
-  std::vector<std::string> lines = take_lines(incoming_);
+  std::vector<std::string> lines = take_lines(incoming_, searched_);
+  const auto fits = [&](const std::string& line) { return line.size() <= longest; };
+  const auto too_long = std::ranges::find_if_not(lines, fits);
+  line_too_long_ = line_too_long_ || too_long != lines.end() || !fits(incoming_);
+  if (line_too_long_) {
+    lines.erase(too_long, lines.end());
+    incoming_.clear();
+    if (in_ >= 0) close(std::exchange(in_, -1));
+  }
+  searched_ = incoming_.size();
   if (in_ < 0 && !incoming_.empty()) lines.push_back(std::exchange(incoming_, {}));
   return lines;
 }

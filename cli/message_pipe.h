@@ -36,8 +36,15 @@ class MessagePipe {
   /// The number of queued bytes.
   std::size_t pending() const { return outgoing_.size() - written_; }
 
-  /// The complete lines since the last call; at the end of the stream also its unfinished one.
-  std::vector<std::string> read();
+  /// Longer lines are not sent, and not taken from the other side.
+  static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+
+  /// The complete lines since the last call; at the end of the stream also its unfinished one. A line that is
+  /// longer than `longest` ends the stream.
+  std::vector<std::string> read(std::size_t longest = kLongestLine);
+
+  /// The stream has ended by such a line.
+  bool line_too_long() const { return line_too_long_; }
 
   /// No more data will arrive.
   bool in_ended() const { return in_ < 0; }
@@ -54,7 +61,9 @@ class MessagePipe {
  private:
   int in_, out_;
   std::string incoming_, outgoing_;
-  std::size_t written_ = 0;  // of outgoing_
+  std::size_t written_ = 0;   // of outgoing_
+  std::size_t searched_ = 0;  // of incoming_, for the end of a line
+  bool line_too_long_ = false;
 };
 
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/messages.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -49,10 +50,11 @@ std::optional<Message> from_line(std::string_view line) {
   return message;
 }
 
-std::vector<std::string> take_lines(std::string& buffer) {
+std::vector<std::string> take_lines(std::string& buffer, std::size_t searched) {
   std::vector<std::string> lines;
   std::size_t begin = 0;
-  for (std::size_t end; (end = buffer.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (std::size_t end; (end = buffer.find('\n', std::max(begin, searched))) != std::string::npos;
+       begin = end + 1) {
     lines.push_back(buffer.substr(begin, end - begin));
   }
   buffer.erase(0, begin);

@@ -19,8 +19,9 @@ std::string to_line_without_end(const Message& message);
 /// The message in a line without its end; nullopt for an escape that to_line does not write.
 std::optional<Message> from_line(std::string_view line);
 
-/// Removes the complete lines from a buffer to which bytes are appended.
-std::vector<std::string> take_lines(std::string& buffer);
+/// Removes the complete lines from a buffer to which bytes are appended. The first `searched` bytes have no
+/// end of a line.
+std::vector<std::string> take_lines(std::string& buffer, std::size_t searched = 0);
 
 /// The decimal number; throws Error, with the word, for anything else.
 long number_of(const std::string& word);

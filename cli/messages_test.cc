@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/messages.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <optional>
 
 #include "cli/agent_protocol.h"
+#include "cli/message_pipe.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep::cli {
@@ -35,6 +40,64 @@ TEST(Messages, OnlyWholeLinesAreTaken) {
   EXPECT_EQ(buffer, "thr");
   buffer += "ee\n";
   EXPECT_THAT(take_lines(buffer), ElementsAre("three"));
+}
+
+TEST(Messages, LinesAreSearchedFromWhereTheSearchStopped) {
+  std::string buffer = "a\nb";  // as if the first three bytes had been searched
+  EXPECT_THAT(take_lines(buffer, 3), ElementsAre());
+  buffer = "abc\nd\ne";
+  EXPECT_THAT(take_lines(buffer, 3), ElementsAre("abc", "d"));
+  EXPECT_EQ(buffer, "e");
+}
+
+class Pipe : public ::testing::Test {
+ protected:
+  Pipe() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    pipe_.emplace(ends[0], -1);
+    end_ = ends[1];
+  }
+  ~Pipe() override { close(end_); }
+
+  std::vector<std::string> read_after(const std::string& bytes) {
+    EXPECT_EQ(write(end_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    return pipe_->read(100);
+  }
+
+  std::optional<MessagePipe> pipe_;
+  int end_ = -1;
+};
+
+TEST_F(Pipe, ALineThatIsTooLong_EndsTheStream_AndThoseBeforeItCome) {
+  EXPECT_THAT(read_after("one\n" + std::string(60, 'x')), ElementsAre("one"));
+  EXPECT_THAT(read_after(std::string(40, 'x') + "\n"), ElementsAre(std::string(100, 'x')));
+  EXPECT_FALSE(pipe_->line_too_long());
+  EXPECT_THAT(read_after("two\n" + std::string(101, 'x') + "\nthree\n"), ElementsAre("two"));
+  EXPECT_TRUE(pipe_->line_too_long());
+  EXPECT_TRUE(pipe_->in_ended());
+}
+
+TEST_F(Pipe, ALineThatDoesNotEnd_IsNotKept) {
+  EXPECT_THAT(read_after(std::string(101, 'x')), ElementsAre());
+  EXPECT_TRUE(pipe_->line_too_long());
+  EXPECT_THAT(pipe_->read(100), ElementsAre());
+}
+
+TEST(MessagePipes, AMegabyteInPieces_IsSearchedOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  MessagePipe pipe(ends[0], -1);
+  const std::string piece(64, 'x');
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr int kPieces = 1 << 17;  // 8 MiB: as many searches of all of it would read 512 GiB
+  for (int i = 0; i < kPieces; ++i) {
+    ASSERT_EQ(write(ends[1], piece.data(), piece.size()), 64);
+    EXPECT_TRUE(pipe.read().empty());
+  }
+  close(ends[1]);
+  EXPECT_EQ(pipe.read().at(0).size(), std::size_t{64} * kPieces);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST(Messages, ANumberIsOneAsAWhole) {

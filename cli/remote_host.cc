@@ -4,17 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/agent_protocol.h"
 #include "cli/stacks/json.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::size_t kExchangesAtOnce = 16;  // when a trace begins
+constexpr int kMostStatus = 255;
+constexpr std::int64_t kLatestTime = std::int64_t{1} << 60;  // in nanoseconds; of sums and differences, too
 
 }  // namespace
 
@@ -79,12 +83,12 @@ bool RemoteHost::take_of_trace(const Message& message) {
     TraceChunk chunk = trace_->chunks.read(message[1]);
     if (std::find(all_.begin(), all_.end(), chunk.process) == all_.end()) return false;
     listener_.traced(std::move(chunk));
-  } else if (kind == "clock" && message.size() == 4) {
+  } else if (kind == "clock" && message.size() == 4 && trace_->waits) {
+    const std::int64_t received = number_of(message[2]), replied = number_of(message[3]);
+    if (std::min(received, replied) < 0 || std::max(received, replied) > kLatestTime) return false;
     const std::int64_t heard = trace_->clock->to_monotonic_ns(trace_->clock->now());
-    trace_->exchanges.push_back({.asked = number_of(message[1]),
-                                 .heard = heard,
-                                 .received = number_of(message[2]),
-                                 .replied = number_of(message[3])});
+    trace_->exchanges.push_back(
+        {.asked = number_of(message[1]), .heard = heard, .received = received, .replied = replied});
     trace_->waits = false;
     const bool first_ones = trace_->exchanges.size() < kExchangesAtOnce;
     trace_->next_exchange =
@@ -102,16 +106,16 @@ void RemoteHost::heard(std::string_view line) {
   const Message message = from_line(line).value_or(Message{""});
   const std::string& kind = message.front();
   if (kind == "remark" && message.size() == 2)
-    return listener_.remark(fmt::format("host {}: {}", name_, message[1]));
+    return listener_.remark(fmt::format("host {}: {}", name_, shown(message[1])));
   if (state_ == State::kOver) return;
-  if (kind == "lost" && message.size() >= 2) return lose(message[1], message.size() > 2);
+  if (kind == "lost" && message.size() >= 2) return lose(shown(message[1]), message.size() > 2);
   if (kind == kAgentHello && message.size() >= 4 && state_ == State::kConnecting) return take_hello(message);
   bool known = false;
   try {
     known = take(message);
   } catch (const Error&) {  // a word that should be a number
   }
-  if (!known) listener_.remark(fmt::format("host {}: {}", name_, line));
+  if (!known) listener_.remark(fmt::format("host {}: {}", name_, shown(line)));
 }
 
 void RemoteHost::take_hello(const Message& message) {
@@ -129,7 +133,7 @@ bool RemoteHost::take(const Message& message) {
   }
   if (kind == "not-started" && message.size() == 3) {
     running_.clear();
-    listener_.not_started(int_of(message[1]), fmt::format("host {}: {}", name_, message[2]));
+    listener_.not_started(int_of(message[1]), fmt::format("host {}: {}", name_, shown(message[2])));
     return true;
   }
   if (trace_ != nullptr && (kind == "traced" || kind == "clock" || kind == "trace-ended"))
@@ -160,7 +164,12 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
     const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
     listener_.stacks_taken(process, stacks_from_json(json));
   } else if (kind == "ended" && message.size() == 4) {
-    const Outcome outcome{.exit_code = int_of(message[2]), .signal = int_of(message[3])};
+    Outcome outcome{.exit_code = int_of(message[2]), .signal = int_of(message[3])};
+    if (outcome.exit_code < 0 || outcome.exit_code > kMostStatus || outcome.signal < 0 ||
+        outcome.signal >= NSIG) {
+      outcome = {.lost = fmt::format("host {} says that it ended with exit status {} and signal {}", name_,
+                                     shown(message[2]), shown(message[3]))};
+    }
     std::erase(running_, process);
     listener_.ended(process, outcome);
   } else {

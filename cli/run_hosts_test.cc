@@ -53,6 +53,41 @@ TEST_F(RunHosts, EachLineHasItsProcessAndHostBeforeIt) {
                                    "[1@a] rest", "[2@b] out", "[2@b] err", "[2@b] rest"));
 }
 
+constexpr char kHello[] = "printf 'lockstep-agent\\t5\\tnode\\t127.0.0.1\\n'; ";
+
+TEST_F(RunHosts, AnAgentThatNeverEndsItsLine_IsLost) {
+  const std::string endless = "exec head -c 200000000 /dev/zero";
+  for (const auto& [script, bytes] : std::vector<std::pair<std::string, std::string>>{
+           {endless, "65536"}, {kHello + endless, std::to_string((64 << 20) + 64)}}) {
+    const auto result = lockstep(run("a:1", rsh(script)) + shell("true"));
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.log, HasSubstr("host a sent a line of more than " + bytes + " bytes"));
+    EXPECT_LT(result.ended_after, std::chrono::seconds(30));
+  }
+}
+
+TEST_F(RunHosts, ALoginScriptThatNeverEndsItsWords_IsCutAndDoesNotHoldTheJob) {
+  const auto result =
+      lockstep(run("a:1", rsh("head -c 100000000 /dev/zero | tr '\\0' x >&2; exec sh -c \"$*\"")) +
+               shell("echo here"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("[0] here"));
+  EXPECT_LT(result.log.size(), 10'000u);
+}
+
+TEST_F(RunHosts, AnEndThatNoProcessHas_IsThatOfALostHost) {
+  for (const std::string words : {"0\\t99999", "0\\t-1", "256\\t0", "-1\\t0"}) {
+    const auto result =
+        lockstep(run("a:1", rsh(kHello +
+                                std::string("while read -r line; do [ \"$line\" != start ] || printf "
+                                            "'started\\t0\\t4711\\nended\\t0\\t") +
+                                words + "\\ndone\\n'; done")) +
+                 shell("true"));
+    EXPECT_EQ(result.exit_code, 1) << result.log;
+    EXPECT_THAT(result.log, HasSubstr("host a says that it ended with exit status"));
+  }
+}
+
 TEST_F(RunHosts, AFileNamesThemToo) {
   std::ofstream(file("hosts")) << "# two\na slots=1\nb:2\n";
   const auto result = lockstep({"run", "-n", "2", "--hostfile", file("hosts"), "--rsh", rsh(),
