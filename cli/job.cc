@@ -16,6 +16,7 @@
 #include "cli/job_variables.h"
 #include "cli/process_host.h"
 #include "cli/signals.h"
+#include "cli/words.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/limits.h"
 
@@ -42,7 +43,8 @@ class Job {
         identity_(new_job(options_.num_processes)),
         status_(options_, identity_.job_id) {
     // Not on the board: the page's address has its token.
-    for (const std::string& line : status_.words()) console_.err().write(fmt::format("lockstep: {}\n", line));
+    for (const std::string& line : status_.words(console_.err().terminal))
+      console_.err().write(own_line("lockstep", line));
     if (options_.timeout) deadline_ = Steady::now() + std::chrono::seconds(*options_.timeout);
     if (!options_.hosts.empty()) place();
   }
@@ -88,7 +90,7 @@ class Job {
  private:
   void say(const std::string& line) {
     status_.board().said(line);
-    console_.err().write(fmt::format("lockstep: {}\n", line));
+    console_.err().write(own_line("lockstep", line));
   }
 
   AttemptResult run_attempt() {

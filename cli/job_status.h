@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ class JobStatus {
   StatusBoard& board() { return board_; }
   JobServer& server() { return server_; }
 
-  /// Messages for the user at the start: the page's address, and what does not work.
-  std::vector<std::string> words() const;
+  /// Messages for the user at the start: the page's address, to whom it is open, and what does not work. The
+  /// address has its token only on a terminal: other standard error is often a file that others can read.
+  std::vector<std::string> words(bool terminal) const;
 
   /// What to poll before `work`, and when it is due without an event.
   pollfd polled() const { return {server_.descriptor(), POLLIN, 0}; }
@@ -34,6 +36,7 @@ class JobStatus {
   void publish();
 
  private:
+  const std::optional<StatusPageOptions> page_;
   StatusBoard board_;
   JobServer server_;
   Steady::time_point next_;

@@ -17,8 +17,10 @@
 #include "cli/job_socket.h"
 #include "cli/status_json.h"
 #include "cli/status_table.h"
+#include "cli/words.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -30,12 +32,13 @@ constexpr char kMore[] =
   lockstep status 8a8b              the job whose id begins with 8a8b
   lockstep status --watch           repeats every second
   lockstep status --json            for programs (docs/status.md)
+  lockstep status --url             the address of the job's page, if it has one
 
 The information comes from the job's launcher, which must run on this host, not from the processes.)";
 
 struct Options {
   std::string job;
-  bool watch = false, json = false, all = false;
+  bool watch = false, json = false, all = false, url = false;
 };
 
 // Nullopt where the job has ended meanwhile.
@@ -77,7 +80,7 @@ int list(const std::vector<RunningJob>& jobs, const Options& options) {
       views.push_back(read(job, *answer));
       lines += *answer + "\n";
     } catch (const Error& error) {
-      std::fprintf(stderr, "lockstep status: %s\n", error.what());
+      say("lockstep status", error.what());
     }
   }
   print(options.json ? lines
@@ -85,7 +88,19 @@ int list(const std::vector<RunningJob>& jobs, const Options& options) {
   return views.empty() ? 1 : 0;
 }
 
+int show_url(const Options& options) {
+  const RunningJob job = find_job(options.job);
+  const auto answer = ask(job, "page");
+  if (!answer) fail("job {} has ended while it was asked", job.id);
+  const auto json = nlohmann::json::parse(*answer, nullptr, /*allow_exceptions=*/false);
+  const std::string url = json.is_object() ? json.value("url", "") : "";
+  if (url.empty()) fail("job {} has no status page: start it with --status-port", job.id);
+  print(shown(url) + "\n");
+  return 0;
+}
+
 int show(const Options& options) {
+  if (options.url) return show_url(options);
   if (options.job.empty() && !options.watch) {
     const std::vector<RunningJob> jobs = running_jobs();
     if (jobs.size() > 1) return list(jobs, options);
@@ -100,7 +115,7 @@ int show(const Options& options) {
     }
     if (!answer) {
       if (first) fail("job {} has ended while it was asked", job.id);
-      if (!options.json) print(fmt::format("job {} has ended\n", job.id));
+      if (!options.json) print(fmt::format("job {} has ended\n", shown(job.id)));
       return 0;
     }
     std::string text = *answer + "\n";
@@ -124,12 +139,13 @@ void add_status_command(CLI::App& tool, int* status) {
       ->option_text("[JOB]");
   command->add_flag("--watch", options->watch, "Repeat every second, until the job has ended");
   command->add_flag("--json", options->json, "A line of JSON");
+  command->add_flag("--url", options->url, "The address of the job's status page, with its token");
   command->add_flag("--all", options->all, "A line for each process, however many there are");
   command->callback([=] {
     try {
       *status = show(*options);
     } catch (const Error& error) {
-      std::fprintf(stderr, "lockstep status: %s\n", error.what());
+      say("lockstep status", error.what());
       *status = 1;
     }
   });

@@ -15,6 +15,7 @@
 
 #include "cli/http_listener.h"
 #include "cli/job_server.h"
+#include "cli/job_status.h"
 #include "cli/status_test.h"
 #include "cli/tool_test.h"
 #include "lockstep/base/error.h"
@@ -249,6 +250,53 @@ TEST_F(StatusPage, OfAJob_IsThereWhileItRuns) {
   const ProcessResult ended = job.wait(0);
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_LT(ended.ended_after, seconds(55));
+}
+
+TEST_F(StatusPage, Words_HaveTheTokenOnATerminalOnly_AndWarnOfWhomThePageIsOpenTo) {
+  const auto words = [](const std::string& host, const std::string& token, bool terminal) {
+    JobOptions options;
+    options.num_processes = 1;
+    options.status_page = {.host = host, .token = token};
+    std::string all;
+    for (const std::string& line : JobStatus(options, "cafe").words(terminal)) all += line + "\n";
+    return all;
+  };
+  for (const std::string host : {"127.0.0.1", "::1", "localhost", "0.0.0.0"}) {
+    SCOPED_TRACE(host);
+    const bool open = host == "0.0.0.0";
+    EXPECT_THAT(words(host, kToken, true), HasSubstr(std::string("/?token=") + kToken));
+    const std::string elsewhere = words(host, kToken, false);
+    EXPECT_THAT(elsewhere,
+                AllOf(HasSubstr("the status page is at http://"), HasSubstr("lockstep status --url")));
+    EXPECT_THAT(elsewhere, Not(HasSubstr(kToken)));
+    EXPECT_EQ(elsewhere.find("warning: the status page at 0.0.0.0 is not encrypted") != std::string::npos,
+              open);
+    EXPECT_THAT(words(host, "", false),
+                HasSubstr(open ? "everybody who reaches 0.0.0.0" : "every user of this host"));
+  }
+}
+
+TEST_F(StatusPage, StatusUrl_PrintsTheWholeAddress) {
+  const fs::path go_on = folder_.path() / "go_on";
+  const testing::Variables env = {{"LOCKSTEP_SOCKET_DIR", folder_.path() / "sockets"}};
+  const auto wait = shell("while [ ! -e " + go_on.native() + " ]; do sleep 0.02; done");
+  Processes job(tool(Words{"run", "-n", "1", "--status-port", "0"} + wait, env));
+  job.wait_for_line(0, "the status page is at http://127.0.0.1:");
+  const std::string url = lockstep({"status", "--url"}, env).log;
+  port_ = port_of(url);
+  const std::size_t query = url.find("/?token=");
+  ASSERT_NE(query, std::string::npos) << url;
+  EXPECT_EQ(status_of(get(url.substr(query, url.find('\n') - query))), 303);
+  std::ofstream(go_on) << "x";
+  EXPECT_EQ(job.wait(0).exit_code, 0);
+  EXPECT_THAT(job.log(0), Not(HasSubstr("token=")));
+  fs::remove(go_on);
+  Processes without(tool(Words{"run", "-n", "1", "-v"} + wait, env));
+  without.wait_for_line(0, "attempt 0");
+  EXPECT_THAT(lockstep({"status", "--url"}, env).log,
+              HasSubstr("has no status page: start it with --status-port"));
+  std::ofstream(go_on) << "x";
+  EXPECT_EQ(without.wait(0).exit_code, 0);
 }
 
 TEST_F(StatusPage, ABadTokenOrHostWithoutPort_IsAUsageError) {
