@@ -44,6 +44,15 @@ struct Prod {
     if constexpr (std::is_same_v<T, std::uint16_t>) return static_cast<T>(std::uint32_t{a} * b);
     return static_cast<T>(a * b);
   }
+  /// The products are rounded before they are added: in some of the loops the compiler would fuse both, and
+  /// the bits would depend on the loop.
+  template <class T>
+  static std::complex<T> scalar(std::complex<T> a, std::complex<T> b) {
+    const volatile T products[] = {a.real() * b.real(), a.imag() * b.imag(), a.real() * b.imag(),
+                                   a.imag() * b.real()};
+    const std::complex<T> product(products[0] - products[1], products[2] + products[3]);
+    return product.real() != product.real() && product.imag() != product.imag() ? a * b : product;
+  }
 };
 template <bool maximum>
 struct Extreme {
@@ -201,10 +210,14 @@ concept LoadsMany = requires(const typename Format::Stored* from, typename Forma
 
 constexpr std::size_t kBlock = 512;
 
-template <class Format>
+/// Whether partial results have Values; otherwise they are as the terms are.
+template <class Op>
+constexpr bool kWidens = std::is_same_v<Op, Sum> || std::is_same_v<Op, Prod>;
+
+template <class Op, class Format>
 void load(const Term& term, std::size_t at, std::size_t m, typename Format::Value* to) {
   using Value = typename Format::Value;
-  if (term.is_partial) {
+  if (kWidens<Op> && term.is_partial) {
     std::memcpy(to, static_cast<const Value*>(term.data) + at, m * sizeof(Value));
     return;
   }
@@ -220,12 +233,12 @@ void load(const Term& term, std::size_t at, std::size_t m, typename Format::Valu
 template <class Op, class Format>
 void combine_with(const Term& term, std::size_t at, std::size_t m, typename Format::Value* values) {
   using Value = typename Format::Value;
-  if (term.is_partial) {
+  if (kWidens<Op> && term.is_partial) {
     const auto* source = static_cast<const Value*>(term.data) + at;
     for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], source[k]);
   } else if constexpr (LoadsMany<Format>) {
     Value next[kBlock];
-    load<Format>(term, at, m, next);
+    load<Op, Format>(term, at, m, next);
     for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], next[k]);
   } else {
     const auto* source = static_cast<const typename Format::Stored*>(term.data) + at;
@@ -243,14 +256,15 @@ void plain(const Terms& terms, std::size_t count, const Result& result) {
   const auto level = [&](std::size_t number) {
     return number == 0 ? one : more.data() + (number - 1) * kBlock;
   };
-  const std::size_t width = result.is_partial ? sizeof(Value) : sizeof(Stored);
+  const bool is_partial = kWidens<Op> && result.is_partial;
+  const std::size_t width = is_partial ? sizeof(Value) : sizeof(Stored);
   for (std::size_t i = 0; i < count; i += kBlock) {
     const std::size_t m = count - i < kBlock ? count - i : kBlock;
     std::size_t kept = 0;
     for (int j = 0; j < terms.n; ++j) {
       int merges = terms.tree == nullptr ? j != 0 : terms.tree->merges(j);
       if (merges == 0) {
-        load<Format>(terms.terms[j], i, m, level(kept++));
+        load<Op, Format>(terms.terms[j], i, m, level(kept++));
         continue;
       }
       combine_with<Op, Format>(terms.terms[j], i, m, level(kept - 1));
@@ -260,7 +274,7 @@ void plain(const Terms& terms, std::size_t count, const Result& result) {
       }
     }
     std::byte* const to = static_cast<std::byte*>(result.out) + i * width;
-    if (result.is_partial) {
+    if (is_partial) {
       std::memcpy(to, one, m * width);
     } else {
       auto target = reinterpret_cast<Stored*>(to);

@@ -240,6 +240,62 @@ TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
   EXPECT_EQ(from_half(out), 2050.0f);
 }
 
+/// Bits of all kinds, the same by each of the ways in which terms are combined.
+TEST(Reduce, TermsGiveTheSameBitsWhetherTheyArePartialOrNot) {
+  std::mt19937_64 random(3);
+  for (int number = 0; number < static_cast<int>(kNumDTypes); ++number) {
+    const auto dtype = static_cast<DType>(number);
+    for (const ReduceOp op : kOps) {
+      if (!can_reduce(op, dtype) || dtype == DType::kBool) continue;
+      constexpr std::size_t kCount = 2000;
+      const std::size_t size = size_of(dtype), partial_size = size_of(partial_type(op, dtype));
+      std::vector<std::vector<std::uint64_t>> inputs(3), partials(3);
+      const void* sources[3];
+      Term terms[3];
+      for (std::size_t i = 0; i < 3; ++i) {
+        inputs[i].resize(kCount * size / 8);
+        // No number is as large as 2, none is NaN.
+        std::uint64_t kept = ~std::uint64_t{0};
+        const std::size_t part = size_of(real_dtype(dtype));
+        for (std::size_t at = part - 1; at < 8; at += part) kept &= ~(std::uint64_t{0x40} << (8 * at));
+        for (std::uint64_t& word : inputs[i]) word = random() & kept;
+        sources[i] = inputs[i].data();
+        partials[i].resize(kCount * partial_size / 8);
+        const Term term{sources[i]};
+        reduce(op, dtype, {&term, 1}, kCount, {partials[i].data(), nullptr, /*is_partial=*/true});
+        terms[i] = {partials[i].data(), /*is_partial=*/true};
+      }
+      std::vector<std::uint64_t> out(inputs[0].size()), again(out.size());
+      reduce(op, dtype, sources, 3, kCount, out.data(), nullptr, false);
+      reduce(op, dtype, {terms, 3}, kCount, {again.data()});
+      EXPECT_EQ(out, again) << name(dtype) << ", operation " << static_cast<int>(op);
+    }
+  }
+}
+
+TEST(Reduce, PartialResultsHavePartialType) {
+  const std::uint16_t large = 0x6800, one = 0x3c00;  // 2048 and 1 in f16
+  for (const ReduceOp op : kOps) {
+    const bool widens = op == ReduceOp::kSum || op == ReduceOp::kProd;
+    EXPECT_EQ(partial_type(op, DType::kF16), widens ? DType::kF32 : DType::kF16);
+    EXPECT_EQ(partial_type(op, DType::kF32), DType::kF32);
+    const Term terms[] = {{&large}, {&one}};
+    std::uint32_t partial[2] = {0, 77};
+    reduce(op, DType::kF16, {terms, 2}, 1, {partial, nullptr, /*is_partial=*/true});
+    if (widens) {
+      EXPECT_EQ(std::bit_cast<float>(partial[0]), op == ReduceOp::kSum ? 2049.0f : 2048.0f);
+    } else {
+      EXPECT_EQ(partial[0], op == ReduceOp::kMax ? large : one) << "nothing behind the 2 bytes of an f16";
+    }
+    const Term again[] = {{partial, /*is_partial=*/true}, {&one}};
+    std::uint16_t out[2] = {0, 77};
+    reduce(op, DType::kF16, {again, 2}, 1, {out});
+    EXPECT_EQ(from_half(out[0]), op == ReduceOp::kSum ? 2050 : op == ReduceOp::kMin ? 1 : 2048);
+    EXPECT_EQ(out[1], 77);
+    EXPECT_EQ(partial[1], 77u);
+  }
+}
+
 /// Of all pairs, against the numbers that the bits stand for.
 TEST(Reduce, NumbersOf8BitsAreThoseOfFloatsRoundedOnce) {
   std::vector<std::uint8_t> a, b;
