@@ -102,7 +102,7 @@ void check(Way way, Kind kind, int hosts, std::size_t bytes) {
     for (std::size_t at = 0; at < count * (splits ? n : 1); ++at) host.in.push_back(value(i, at));
     host.out.resize(count * (gathers ? n : 1));
     host.algorithm = make_algorithm(way, {kind, static_cast<int>(i), hosts, count * 4});
-    host.scratch.resize(host.algorithm->scratch_bytes());
+    host.scratch.resize(scratch_bytes(*host.algorithm, DType::kI32));
     host.run.emplace(*host.algorithm, network.carrier(static_cast<int>(i)), 0, ReduceOp::kSum, DType::kI32,
                      Memory{reinterpret_cast<const std::byte*>(host.in.data()),
                             reinterpret_cast<std::byte*>(host.out.data()), host.scratch.data()});

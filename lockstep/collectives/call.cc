@@ -27,6 +27,7 @@ Collective without_groups(const Collective& c) {
           .op = c.op,
           .dtype = c.dtype,
           .count = c.count,
+          .partial = c.partial,
           .groups = {},
           .root = c.root,
           .pairs = c.pairs,
@@ -81,9 +82,9 @@ Call make_call(const Collective& collective, int size, Fingerprint program, cons
 
   const bool reduction = reduces(collective.kind);
   std::string all =
-      fmt::format("{} {} {} {} {} {} {} {}", program, index, static_cast<int>(collective.kind),
+      fmt::format("{} {} {} {} {} {} {} {} {}", program, index, static_cast<int>(collective.kind),
                   reduction ? static_cast<int>(collective.op) : -1, name(collective.dtype), collective.count,
-                  collective.kind == Kind::kBroadcast ? collective.root : -1, size);
+                  collective.partial, collective.kind == Kind::kBroadcast ? collective.root : -1, size);
   for (auto [from, to] : collective.pairs) all += fmt::format(" {}:{}", from, to);
   call.signature = fingerprint(all);
 
@@ -93,6 +94,8 @@ Call make_call(const Collective& collective, int size, Fingerprint program, cons
   const bool splits = collective.kind == Kind::kReduceScatter || collective.kind == Kind::kAllToAll;
   call.input_bytes = splits ? part * size : part;
   call.output_bytes = gathers ? part * size : part;
+  if (collective.partial)
+    call.output_bytes *= size_of(partial_type(collective.op, collective.dtype)) / size_of(collective.dtype);
   return call;
 }
 

@@ -125,19 +125,18 @@ Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank, con
         for (int from = 0; from < n; ++from) groups[0].push_back(from);
       }
       std::vector<Bytes> sums;
+      std::vector<Term> terms;
       for (const std::vector<int>& ranks : groups) {
-        std::vector<const void*> sources;
-        for (int from : ranks) {
-          sources.push_back(inputs[from].data() + (c.kind == Kind::kReduceScatter ? rank * part : 0));
-        }
-        sums.emplace_back(out.size());
-        reduce(c.op, c.dtype, sources.data(), static_cast<int>(ranks.size()), c.count, sums.back().data(),
-               nullptr, false);
+        terms.clear();
+        for (int from : ranks)
+          terms.push_back({inputs[from].data() + (c.kind == Kind::kReduceScatter ? rank * part : 0)});
+        sums.emplace_back(c.count * size_of(partial_type(c.op, c.dtype)));
+        reduce(c.op, c.dtype, {terms.data(), static_cast<int>(terms.size())}, c.count,
+               {sums.back().data(), nullptr, /*is_partial=*/true});
       }
-      std::vector<const void*> sources;
-      for (const Bytes& sum : sums) sources.push_back(sum.data());
-      reduce(c.op, c.dtype, sources.data(), static_cast<int>(sums.size()), c.count, out.data(), nullptr,
-             false);
+      terms.clear();
+      for (const Bytes& sum : sums) terms.push_back({sum.data(), /*is_partial=*/true});
+      reduce(c.op, c.dtype, {terms.data(), static_cast<int>(terms.size())}, c.count, {out.data()});
       break;
     }
     case Kind::kAllGather:

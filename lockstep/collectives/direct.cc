@@ -74,8 +74,7 @@ void SharedCommunicator::run_direct_all_reduce(const Call& call, int rank, const
     for (std::size_t member = 0; member < n; ++member)
       local.sources[member] = local.inputs[member] + begin + own.begin;
     local.sources[own_rank] = in + begin + own.begin;
-    reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), own.size / size_of(c.dtype),
-           out + begin + own.begin, nullptr, false);
+    reduce_sources(c, local, own.size / size_of(c.dtype), out + begin + own.begin, nullptr, false);
     // All members have reduced their shares, so the part of this chunk that is overwritten now has been read.
     meet(call, rank, /*first=*/false);
     for (std::size_t i = 1; i < n; ++i) {
@@ -108,8 +107,7 @@ void SharedCommunicator::run_direct_exchange(const Call& call, int rank, const s
     case Kind::kReduceScatter:
       for (std::size_t member = 0; member < n; ++member)
         local.sources[member] = input_of(member) + own_rank * part;
-      reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), static_cast<std::size_t>(c.count), out,
-             nullptr, stream);
+      reduce_sources(c, local, static_cast<std::size_t>(c.count), out, nullptr, stream);
       break;
     case Kind::kPermute:
     case Kind::kBroadcast: {

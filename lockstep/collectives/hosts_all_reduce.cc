@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "lockstep/collectives/hosts_communicator.h"
+#include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/rounds/algorithm_run.h"
 #include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/shares.h"
@@ -25,16 +26,26 @@ class HostsCommunicator::AllReduce {
       : of_(of),
         task_(task),
         collective_(task.call.collective),
+        types_(of.types_for(task, Kind::kAllReduce)),
+        scale_(types_.scale(Area::kInput)),
+        fixed_(of.layout_.most > 1 && of.is_in_fixed_order(task, Kind::kAllReduce)),
+        blocks_(fixed_ ? of.own_blocks() : 1),
         element_(size_of(collective_.dtype)),
         carriers_(of.layout_.carriers),
         locals_(of.local_count()),
         carrier_(task.wire(), of.layout_, task.index) {
     const std::size_t total = task.call.input_bytes;
-    slice_bytes_ = all_reduce_slice(total, of.layout_.host_count(), carriers_);
+    slice_bytes_ = all_reduce_slice(total * scale_, of.layout_.host_count(), carriers_) / scale_;
     chunk_bytes_ = slice_bytes_ * carriers_;
     chunks_ = (total + chunk_bytes_ - 1) / chunk_bytes_;
-    slots_ = task.scratch(0, kInFlight * slice_bytes_);
-    if (locals_ > 1) whole_ = task.scratch(1, chunk_bytes_);
+    // Of sums of this host, and behind them of results where these have other bytes.
+    const std::size_t sums = blocks_ * scale_;
+    slots_ = task.scratch(0, kInFlight * slice_bytes_ * (sums == 1 ? 1 : sums + 1));
+    if (locals_ > 1)
+      whole_ = task.scratch(1, fixed_                 ? slice_bytes_ * locals_
+                               : locals_ == carriers_ ? chunk_bytes_
+                                                      : chunk_bytes_ * scale_);
+    if (fixed_) here_ = task.scratch(kLastScratch, slice_bytes_ * locals_);
   }
 
   void run() {
@@ -81,24 +92,40 @@ class HostsCommunicator::AllReduce {
     c = cut(number);
     sum_on_host(number, c);
     if (c.own == 0) return;
-    c.algorithm = of_.algorithm_for(Kind::kAllReduce, c.own);
+    c.algorithm = of_.algorithm_for(task_, Kind::kAllReduce, c.own);
     const int slot = static_cast<int>(number % kInFlight);
-    std::byte* scratch = task_.scratch(kAlgorithmScratch + slot, c.algorithm->scratch_bytes());
-    c.run = std::make_unique<AlgorithmRun>(*c.algorithm, carrier_, slot, collective_.op, collective_.dtype,
+    std::byte* scratch = task_.scratch(kAlgorithmScratch + slot, scratch_bytes(*c.algorithm, types_));
+    c.run = std::make_unique<AlgorithmRun>(*c.algorithm, carrier_, slot, collective_.op, types_,
                                            Memory{c.from, c.to, scratch});
     advance();
   }
 
   void sum_on_host(std::size_t number, Chunk& c) {
     const std::byte* in = task_.in + c.begin;
+    const std::size_t sums = blocks_ * scale_;
+    std::byte* slot = slots_ + number % kInFlight * slice_bytes_ * sums;
+    c.from = slot;
+    c.to = sums == 1 ? slot : slots_ + (kInFlight * sums + number % kInFlight) * slice_bytes_;
     if (locals_ == 1) {
-      c.from = in;
       c.to = task_.out + c.begin;
+      if (scale_ == 1) {
+        c.from = in;
+      } else {
+        make_partial(collective_, in, c.size / element_, slot);
+      }
       return;
     }
-    Collective sum{.kind = Kind::kReduceScatter, .op = collective_.op, .dtype = collective_.dtype};
-    std::byte* slot = slots_ + number % kInFlight * slice_bytes_;
-    c.from = c.to = slot;
+    if (fixed_) {
+      // Each carrier gets all members' slices; members that are none get nothing that they need.
+      std::memcpy(whole_, in, c.size);
+      of_.run_local(
+          task_, {.kind = Kind::kAllToAll, .dtype = DType::kU8, .count = static_cast<std::int64_t>(c.slice)},
+          whole_, here_);
+      if (c.own != 0) of_.sum_blocks(task_, here_, c.slice, c.own / element_, slot);
+      return;
+    }
+    Collective sum{
+        .kind = Kind::kReduceScatter, .op = collective_.op, .dtype = collective_.dtype, .partial = true};
     if (locals_ == carriers_) {
       if (c.slice * carriers_ != c.size) {
         std::memcpy(whole_, in, c.size);
@@ -111,7 +138,7 @@ class HostsCommunicator::AllReduce {
       sum.kind = Kind::kAllReduce;
       sum.count = static_cast<std::int64_t>(c.size / element_);
       of_.run_local(task_, sum, in, whole_);
-      if (c.own != 0) std::memcpy(slot, whole_ + c.own_begin, c.own);
+      if (c.own != 0) std::memcpy(slot, whole_ + c.own_begin * scale_, c.own * scale_);
     }
   }
 
@@ -150,11 +177,15 @@ class HostsCommunicator::AllReduce {
   HostsCommunicator& of_;
   const Task& task_;
   const Collective& collective_;
+  const SumTypes types_;  ///< between the hosts
+  const std::size_t scale_;
+  const bool fixed_;          ///< each carrier sums this host's blocks
+  const std::size_t blocks_;  ///< inputs of this host between the hosts
   const std::size_t element_;
   const int carriers_, locals_;
   WireCarrier carrier_;
   std::size_t slice_bytes_, chunk_bytes_, chunks_;
-  std::byte *slots_, *whole_ = nullptr;
+  std::byte *slots_, *whole_ = nullptr, *here_ = nullptr;
   Chunk in_flight_[kInFlight];
 };
 

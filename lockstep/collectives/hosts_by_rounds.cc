@@ -22,9 +22,39 @@ int hosts_at_once(int hosts, int locals, std::size_t piece) {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> HostsCommunicator::algorithm_for(Kind kind, std::size_t bytes, int root) const {
+std::unique_ptr<Algorithm> HostsCommunicator::algorithm_for(const Task& task, Kind kind, std::size_t bytes,
+                                                            int root) const {
   const int hosts = layout_.host_count();
-  return make_algorithm(job_.ways().choose(kind, bytes, hosts), {kind, host_, hosts, bytes, root});
+  if (is_in_fixed_order(task, kind))
+    return make_algorithm(Way::kPairwise, {kind, host_, hosts, bytes, root, &*blocks_});
+  const SumTypes types = types_for(task, kind);
+  const Way way = job_.ways().choose(kind, bytes, hosts, types.partial != types.result);
+  return make_algorithm(way, {kind, host_, hosts, bytes, root});
+}
+
+SumTypes HostsCommunicator::types_for(const Task& task, Kind kind) const {
+  const Collective& c = task.call.collective;
+  if (kind != Kind::kAllReduce && kind != Kind::kReduceScatter) return SumTypes(c.dtype);
+  return SumTypes(c.op, c.dtype, /*partial_input=*/layout_.most > 1);
+}
+
+bool HostsCommunicator::is_in_fixed_order(const Task& task, Kind kind) const {
+  return blocks_ && is_inexact(task.call.collective.dtype) &&
+         (kind == Kind::kAllReduce || kind == Kind::kReduceScatter);
+}
+
+void HostsCommunicator::sum_blocks(const Task& task, const std::byte* in, std::size_t stride,
+                                   std::size_t count, std::byte* out) const {
+  const Collective& c = task.call.collective;
+  std::vector<Term> terms;
+  std::size_t member = 0;
+  for (const Block& block : blocks_->blocks[static_cast<std::size_t>(host_)]) {
+    terms.clear();
+    for (int i = 0; i < block.size; ++i) terms.push_back({in + member++ * stride});
+    const SumTree tree(block.size);
+    reduce(c.op, c.dtype, {terms.data(), block.size, &tree}, count, {out, nullptr, /*is_partial=*/true});
+    out += count * size_of(partial_type(c.op, c.dtype));
+  }
 }
 
 WireCarrier HostsCommunicator::carrier_for(const Task& task, Kind kind) const {
@@ -34,7 +64,7 @@ WireCarrier HostsCommunicator::carrier_for(const Task& task, Kind kind) const {
 
 void HostsCommunicator::connect_for(const Task& task, Kind kind, std::size_t bytes, int root) {
   if (!task.plan.exchanges.emplace(kind, bytes).second) return;
-  const auto algorithm = algorithm_for(kind, bytes, root);
+  const auto algorithm = algorithm_for(task, kind, bytes, root);
   const WireCarrier carrier = carrier_for(task, kind);
   std::set<int> ranks;
   Round round;
@@ -51,10 +81,11 @@ void HostsCommunicator::exchange(const Task& task, Kind kind, std::size_t bytes,
                                  std::byte* out, int root) {
   if (bytes == 0) return;
   connect_for(task, kind, bytes, root);
-  const auto algorithm = algorithm_for(kind, bytes, root);
+  const auto algorithm = algorithm_for(task, kind, bytes, root);
   WireCarrier carrier = carrier_for(task, kind);
-  AlgorithmRun run(*algorithm, carrier, /*slot=*/0, task.call.collective.op, task.call.collective.dtype,
-                   {in, out, task.scratch(kAlgorithmScratch, algorithm->scratch_bytes())});
+  const SumTypes types = types_for(task, kind);
+  AlgorithmRun run(*algorithm, carrier, /*slot=*/0, task.call.collective.op, types,
+                   {in, out, task.scratch(kAlgorithmScratch, scratch_bytes(*algorithm, types))});
   task.wire().wait_until([&] { return carrier.rank(run.awaited()); }, [&] { return run.advance(); });
 }
 
@@ -63,17 +94,24 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
   const Collective& c = task.call.collective;
   const std::size_t element = size_of(c.dtype), part = c.count * element;
   const int hosts = layout_.host_count(), locals = local_count();
-  if (locals == 1 && algorithm_for(Kind::kReduceScatter, part)->scratch_bytes() <= kMostScratch)
+  const SumTypes types = types_for(task, Kind::kReduceScatter);
+  if (locals == 1 && scratch_bytes(*algorithm_for(task, Kind::kReduceScatter, part), types) <= kMostScratch)
     return exchange(task, Kind::kReduceScatter, part, task.in, task.out);
-  const std::size_t piece = piece_bytes(part, static_cast<std::size_t>(hosts));
+  const std::size_t scale = types.scale(Area::kInput);
+  const bool fixed = locals > 1 && is_in_fixed_order(task, Kind::kReduceScatter);
+  const std::size_t blocks = fixed ? own_blocks() : 1;
+  const std::size_t widest = types.scale(Area::kPartial);
+  const std::size_t piece = piece_bytes(part * widest, static_cast<std::size_t>(hosts)) / widest;
   const int at_once = hosts_at_once(hosts, locals, piece);
   std::byte* regrouped = task.scratch(0, static_cast<std::size_t>(locals * at_once) * piece);
-  std::byte* sums = task.scratch(1, static_cast<std::size_t>(hosts) * piece);
+  std::byte* sums = task.scratch(1, static_cast<std::size_t>(hosts) * piece * blocks * scale);
+  std::byte* all = task.scratch(kLastScratch, fixed ? static_cast<std::size_t>(locals * at_once) * piece : 0);
   for (std::size_t begin = 0; begin < part; begin += piece) {
     const std::size_t size = std::min(piece, part - begin);
     for (int first = 0; first < hosts; first += at_once) {
       const int some = std::min(at_once, hosts - first);
-      std::byte* const together = sums + static_cast<std::size_t>(first) * size;
+      const std::size_t some_bytes = static_cast<std::size_t>(some) * size;
+      std::byte* const together = sums + static_cast<std::size_t>(first) * size * blocks * scale;
       std::byte* to = locals == 1 ? together : regrouped;
       for (int local = 0; local < locals; ++local) {
         for (int host = first; host < first + some; ++host, to += size)
@@ -81,11 +119,22 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
                       size);
       }
       if (locals == 1) continue;
+      if (fixed) {
+        run_local(
+            task,
+            {.kind = Kind::kAllToAll, .dtype = DType::kU8, .count = static_cast<std::int64_t>(some_bytes)},
+            regrouped, all);
+        for (std::size_t host = 0; host < static_cast<std::size_t>(some); ++host)
+          sum_blocks(task, all + host * size, some_bytes, size / element,
+                     together + host * size * blocks * scale);
+        continue;
+      }
       run_local(task,
                 {.kind = Kind::kReduceScatter,
                  .op = c.op,
                  .dtype = c.dtype,
-                 .count = static_cast<std::int64_t>(static_cast<std::size_t>(some) * size / element)},
+                 .count = static_cast<std::int64_t>(some_bytes / element),
+                 .partial = true},
                 regrouped, together);
     }
     exchange(task, Kind::kReduceScatter, size, sums, task.out + begin);
@@ -133,7 +182,7 @@ void HostsCommunicator::run_all_to_all(const Task& task) {
 
 void HostsCommunicator::run_all_to_all_alone(const Task& task, std::size_t part) {
   const bool in_place = task.in == task.out;
-  const std::size_t needs = algorithm_for(Kind::kAllToAll, part)->scratch_bytes();
+  const std::size_t needs = algorithm_for(task, Kind::kAllToAll, part)->scratch_bytes();
   if (!in_place && needs <= kMostScratch) return exchange(task, Kind::kAllToAll, part, task.in, task.out);
   const auto hosts = static_cast<std::size_t>(layout_.host_count());
   const std::size_t piece = piece_bytes(part, hosts);

@@ -23,6 +23,8 @@ HostsCommunicator::HostsCommunicator(Job& job, std::vector<Member> members, Host
         return layout_.host_of[std::find_if(members_.begin(), members_.end(), own) - members_.begin()];
       }()),
       local_(std::move(local)),
+      blocks_(job.options().reproducible_sums ? std::optional(HostBlocks(layout_.hosts, size()))
+                                              : std::nullopt),
       locals_(members_.size()) {
   if (local_ != nullptr) local_->belong_to(members_);
   for (int rank = 0; rank < size(); ++rank) {
@@ -198,7 +200,14 @@ void HostsCommunicator::combine(const Task& task, const std::byte* inputs) const
       for (const std::byte* data : input) {
         sources.push_back(data + (c.kind == Kind::kReduceScatter ? task.rank * part : 0));
       }
-      reduce(c.op, c.dtype, sources.data(), size(), c.count, task.out, nullptr, false);
+      if (!is_in_fixed_order(task, c.kind)) {
+        reduce(c.op, c.dtype, sources.data(), size(), c.count, task.out, nullptr, false);
+        break;
+      }
+      std::vector<Term> terms;
+      for (const void* source : sources) terms.push_back({source});
+      const SumTree tree(size());
+      reduce(c.op, c.dtype, {terms.data(), size(), &tree}, c.count, {task.out});
       break;
     }
     case Kind::kAllGather:

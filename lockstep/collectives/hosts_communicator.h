@@ -61,13 +61,14 @@ class HostsCommunicator : public Communicator {
                                                         ///< members
   };
 
+  static constexpr int kAlgorithmScratch = 2;  ///< this index and the following ones
+  static constexpr int kLastScratch = 5;
+
   struct Local {
     std::unique_ptr<Wire> wire;
     std::map<std::uint64_t, Plan> plans;
-    std::array<std::vector<std::byte>, 6> scratch;
+    std::array<std::vector<std::byte>, kLastScratch + 1> scratch;
   };
-
-  static constexpr int kAlgorithmScratch = 2;  ///< this index and the following ones
 
   /// In a larger group a member sends only to some of the others, which forward the data.
   static constexpr int kMostPartners = 64;
@@ -115,10 +116,21 @@ class HostsCommunicator : public Communicator {
   void run_broadcast(const Task& task);
   /// A collective between hosts, of this member and the members with the same index on other hosts, by the
   /// algorithm from the table (Exchange). In a broadcast the participants are the root and the leaders of the
-  /// other hosts.
+  /// other hosts. `bytes` are those of a part of the result.
   void exchange(const Task& task, Kind kind, std::size_t bytes, const std::byte* in, std::byte* out,
                 int root = 0);
-  std::unique_ptr<Algorithm> algorithm_for(Kind kind, std::size_t bytes, int root = 0) const;
+  std::unique_ptr<Algorithm> algorithm_for(const Task& task, Kind kind, std::size_t bytes,
+                                           int root = 0) const;
+  /// Between the hosts. Where a host has several members, it has partial results of them.
+  SumTypes types_for(const Task& task, Kind kind) const;
+  /// Whether the reduction has the order of `blocks_`. Then each member of a host that takes part in an
+  /// exchange has the others' inputs, and sums each of the host's blocks.
+  bool is_in_fixed_order(const Task& task, Kind kind) const;
+  std::size_t own_blocks() const { return blocks_->blocks[static_cast<std::size_t>(host_)].size(); }
+  /// Partial results of each block of this host, one after the other, of the members' `count` elements, those
+  /// of a member `stride` bytes behind those of the one before.
+  void sum_blocks(const Task& task, const std::byte* in, std::size_t stride, std::size_t count,
+                  std::byte* out) const;
   /// Connects to the members with which this member exchanges messages in it.
   void connect_for(const Task& task, Kind kind, std::size_t bytes, int root = 0);
   WireCarrier carrier_for(const Task& task, Kind kind) const;
@@ -144,6 +156,7 @@ class HostsCommunicator : public Communicator {
   const HostLayout layout_;
   const int host_;  ///< this host
   const std::unique_ptr<SharedCommunicator> local_;
+  const std::optional<HostBlocks> blocks_;      ///< set if reductions of floats have a fixed order
   std::vector<std::unique_ptr<Local>> locals_;  ///< by rank; null for members of other processes
 
   std::atomic<bool> broken_ = false;

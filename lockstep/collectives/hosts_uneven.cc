@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lockstep/collectives/hosts_communicator.h"
+#include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/shares.h"
 
@@ -58,12 +59,20 @@ void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
   const std::size_t slice = slices.slice, most = static_cast<std::size_t>(layout_.most),
                     rows = static_cast<std::size_t>(layout_.host_count()) * most,
                     all = slices.carriers * rows * slice;
-  std::byte* cut = task.scratch(0, all);
-  std::byte* summed = task.scratch(1, local_ == nullptr ? 0 : all);
+  const std::size_t scale = types_for(task, Kind::kReduceScatter).scale(Area::kInput);
+  const bool fixed = is_in_fixed_order(task, Kind::kReduceScatter);
+  const std::size_t blocks = fixed ? own_blocks() : 1, locals = static_cast<std::size_t>(local_count());
+  // What each member of the host gets in an all-to-all; not all are carriers.
+  const std::size_t each = rows * slice;
+  std::byte* cut = task.scratch(0, fixed ? locals * each : all);
+  std::byte* summed = task.scratch(1, fixed                             ? each * blocks * scale
+                                      : local_ == nullptr && scale == 1 ? 0
+                                                                        : all * scale);
+  std::byte* here = task.scratch(kLastScratch, fixed && local_ != nullptr ? locals * each : 0);
   std::byte* received = task.scratch(kAlgorithmScratch + 1, most * slice);
   for (std::size_t begin = 0; begin < part; begin += slices.piece) {
     const std::size_t size = std::min(slices.piece, part - begin);
-    std::memset(cut, 0, all);
+    std::memset(cut, 0, fixed ? locals * each : all);
     for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
       const std::size_t bytes = slices.bytes(carrier, size);
       for (int rank = 0; rank < this->size() && bytes != 0; ++rank) {
@@ -71,19 +80,34 @@ void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
                     task.in + static_cast<std::size_t>(rank) * part + begin + carrier * slice, bytes);
       }
     }
-    const std::byte* sums = cut;
-    if (local_ != nullptr) {
+    const std::byte* sums = summed;
+    const auto index = static_cast<std::size_t>(task.index);
+    if (fixed) {
+      if (local_ != nullptr) {
+        run_local(task,
+                  {.kind = Kind::kAllToAll, .dtype = DType::kU8, .count = static_cast<std::int64_t>(each)},
+                  cut, here);
+      }
+      const std::byte* inputs = local_ != nullptr ? here : cut;
+      for (std::size_t host = 0; host < rows / most && index < slices.carriers; ++host)
+        sum_blocks(task, inputs + host * most * slice, each, most * slice / element,
+                   summed + host * most * slice * blocks * scale);
+    } else if (local_ != nullptr) {
       run_local(task,
                 {.kind = Kind::kAllReduce,
                  .op = c.op,
                  .dtype = c.dtype,
-                 .count = static_cast<std::int64_t>(all / element)},
+                 .count = static_cast<std::int64_t>(all / element),
+                 .partial = true},
                 cut, summed);
-      sums = summed;
+    } else if (scale == 1) {
+      sums = cut;
+    } else {
+      make_partial(c, cut, all / element, summed);
     }
-    const auto index = static_cast<std::size_t>(task.index);
     if (index < slices.carriers)
-      exchange(task, Kind::kReduceScatter, most * slice, sums + index * rows * slice, received);
+      exchange(task, Kind::kReduceScatter, most * slice, fixed ? sums : sums + index * each * scale,
+               received);
     for (std::size_t carrier = 0; carrier < slices.carriers; ++carrier) {
       spread(task, received, cut, most * slice, static_cast<int>(carrier));
       const std::byte* from = local_ == nullptr ? received : cut;

@@ -29,7 +29,9 @@ std::string_view name_of(Kind kind);  ///< "all-reduce"
 /// row-major. With n the size of the group and r a member's rank:
 ///   all-reduce      input `count` elements, output their reduction over all members, element by element. The
 ///                   order is the same for all members, so that all get the same bits: rank order within a
-///                   host, and for small inputs; otherwise the order of the algorithm between hosts (rounds/)
+///                   host, and for small inputs; otherwise the order of the algorithm between hosts
+///                   (rounds/). Sums and products of floats of 8 and 16 bits are computed in f32 and rounded
+///                   once
 ///   all-gather      input `count` elements, output n*count: rank 0's, then rank 1's, …
 ///   reduce-scatter  input n*count elements; r gets the reduction of all members' r-th part of `count`
 ///   all-to-all      input n*count elements; r gets all members' r-th part of `count`, in rank order
@@ -43,6 +45,9 @@ struct Collective {
   ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kF32;
   std::int64_t count = 0;
+
+  /// Whether the result of a reduction is not rounded: it has the dtype partial_type(op, dtype).
+  bool partial = false;
 
   /// The groups, as positions in the program's mesh; each position is in exactly one group.
   std::vector<std::vector<int>> groups;

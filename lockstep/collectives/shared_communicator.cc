@@ -46,7 +46,11 @@ class Turn {
 
 SharedCommunicator::SharedCommunicator(Job& job, std::vector<Member> members, Segment segment,
                                        std::vector<ArenaView*> arenas)
-    : job_(job), members_(std::move(members)), segment_(std::move(segment)), arenas_(std::move(arenas)) {
+    : job_(job),
+      members_(std::move(members)),
+      segment_(std::move(segment)),
+      arenas_(std::move(arenas)),
+      tree_(job.options().reproducible_sums ? std::optional(SumTree(size())) : std::nullopt) {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     Local& local = locals_.emplace_back(job.peers().crowding());
     local.sources.resize(members_.size());

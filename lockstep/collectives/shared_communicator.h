@@ -6,12 +6,14 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/job.h"
 #include "lockstep/collectives/patience.h"
+#include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/segment.h"
 
 namespace lockstep::collectives {
@@ -52,13 +54,17 @@ class SharedCommunicator : public Communicator {
     Patience patience;
     bool busy = false;  ///< a thread is in `run`
     std::uint64_t operation = 0;
-    std::uint64_t step = 0;   ///< the value of `progress`
-    std::uint64_t chunk = 0;  ///< chunks staged
-    std::vector<const void*> sources;
+    std::uint64_t step = 0;                         ///< the value of `progress`
+    std::uint64_t chunk = 0;                        ///< chunks staged
+    std::vector<const void*> sources;               ///< of a reduction, by rank
+    std::vector<Term> terms;                        ///< the same
     std::vector<const std::byte*> inputs, outputs;  ///< of all members, in a direct operation
   };
 
   // staged.cc
+  /// Of `count` elements of the members' data, which `local.sources` has. `copy` may be null.
+  void reduce_sources(const Collective& c, Local& local, std::size_t count, void* out, void* copy,
+                      bool stream);
   void run_alone(const Call& call, const void* in, void* out);
   void run_small(const Call& call, int rank, const std::byte* in, std::byte* out);
   /// `posted`: the first step was done before.
@@ -98,6 +104,7 @@ class SharedCommunicator : public Communicator {
   Segment segment_;
   const std::vector<ArenaView*> arenas_;
   std::vector<Local> locals_;
+  const std::optional<SumTree> tree_;  ///< the order of reductions of floats, if it must be this
 
   std::atomic<bool> broken_ = false;
   std::mutex broken_mutex_;

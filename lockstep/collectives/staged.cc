@@ -34,6 +34,18 @@ void SharedCommunicator::run_alone(const Call& call, const void* in, void* out) 
   }
 }
 
+void SharedCommunicator::reduce_sources(const Collective& c, Local& local, std::size_t count, void* out,
+                                        void* copy, bool stream) {
+  const int n = size();
+  const bool widened = c.partial && partial_type(c.op, c.dtype) != c.dtype;
+  const SumTree* tree = tree_ && is_inexact(c.dtype) ? &*tree_ : nullptr;
+  if (!widened && tree == nullptr)
+    return reduce(c.op, c.dtype, local.sources.data(), n, count, out, copy, stream);
+  local.terms.clear();
+  for (const void* source : local.sources) local.terms.push_back({source});
+  reduce(c.op, c.dtype, {local.terms.data(), n, tree}, count, {out, copy, widened});
+}
+
 void SharedCommunicator::run_small(const Call& call, int rank, const std::byte* in, std::byte* out) {
   const Collective& c = call.collective;
   Local& local = locals_[rank];
@@ -53,7 +65,7 @@ void SharedCommunicator::run_small(const Call& call, int rank, const std::byte* 
     case Kind::kReduceScatter: {
       const std::size_t offset = c.kind == Kind::kReduceScatter ? rank * part : 0;
       for (int member = 0; member < n; ++member) local.sources[member] = data(member) + offset;
-      reduce(c.op, c.dtype, local.sources.data(), n, c.count, out, nullptr, false);
+      reduce_sources(c, local, c.count, out, nullptr, false);
       break;
     }
     case Kind::kAllGather:
@@ -84,15 +96,17 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
   Local& local = locals_[rank];
   const std::size_t n = size();
   const std::size_t element = size_of(c.dtype);
+  const std::size_t scale = call.output_bytes / call.input_bytes;  // of a partial result
   const bool stream = call.output_bytes >= kStreamFrom;
-  const Chunks chunks(call.input_bytes, kChunkBytes, kLine);
+  const Chunks chunks(call.input_bytes, kChunkBytes / scale, kLine);
 
   // What the others have reduced of a chunk that all have stepped past.
   const auto collect = [&](std::size_t chunk, unsigned slot) {
     for (std::size_t member = 0; member < n; ++member) {
       if (static_cast<int>(member) == rank) continue;
       const Share part = share_of(member, n, chunks.size(chunk));
-      copy_bytes(out + chunks.begin(chunk) + part.begin, segment_.reduced(member, slot), part.size, stream);
+      copy_bytes(out + (chunks.begin(chunk) + part.begin) * scale, segment_.reduced(member, slot),
+                 part.size * scale, stream);
     }
   };
 
@@ -110,8 +124,8 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
       local.sources[member] = segment_.staged(member, slot) + own.begin;
     }
     local.sources[rank] = in + begin + own.begin;
-    reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), own.size / element,
-           out + begin + own.begin, segment_.reduced(rank, slot), stream);
+    reduce_sources(c, local, own.size / element, out + (begin + own.begin) * scale,
+                   segment_.reduced(rank, slot), stream);
     if (chunk != 0) collect(chunk - 1, slot ^ 1);
   }
   meet(call, rank, /*first=*/false);
@@ -167,8 +181,8 @@ void SharedCommunicator::run_large_exchange(const Call& call, int rank, const st
           local.sources[member] = segment_.staged(member, slot) + rank * pitch;
         }
         local.sources[rank] = in + rank * part + begin;
-        reduce(c.op, c.dtype, local.sources.data(), static_cast<int>(n), size / size_of(c.dtype), out + begin,
-               nullptr, stream);
+        reduce_sources(c, local, size / size_of(c.dtype), out + begin * (call.output_bytes / part), nullptr,
+                       stream);
         break;
       case Kind::kPermute:
       case Kind::kBroadcast:

@@ -63,6 +63,10 @@ struct WorldOptions {
   /// same in all processes.
   std::string algorithms;
 
+  /// Sums and products of floats are computed in one order, which depends on the positions of a group's
+  /// members only (SumTree); the same in all processes.
+  bool reproducible_sums = false;
+
   /// This process's large blocks, which others of the host read in place; null: they are sent in pieces. Used
   /// until the World is destroyed.
   const Arena* arena = nullptr;

@@ -13,7 +13,8 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr Area kIn = Area::kInput, kOut = Area::kOutput, kScratch = Area::kScratch;
+constexpr Area kIn = Area::kInput, kOut = Area::kOutput, kScratch = Area::kScratch, kPartial = Area::kPartial,
+               kReceived = Area::kReceived;
 constexpr int kWindow = 16;  ///< Partners at a time in an all-to-all.
 
 int log2_up(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
@@ -68,21 +69,58 @@ class DirectAllReduce : public Base {
   }
 };
 
-class PairwiseAllReduce : public Base {
+/// What each participant has of a reduction is that of each of its blocks.
+class PairwiseReduction : public Base {
  public:
-  using Base::Base;
+  explicit PairwiseReduction(const Exchange& e) : Base(e), blocks_(e.blocks) {}
+
+ protected:
+  int blocks(int rank) const {
+    return blocks_ == nullptr ? 1 : static_cast<int>(blocks_->blocks[static_cast<std::size_t>(rank)].size());
+  }
+  int all_blocks() const { return blocks_ == nullptr ? n_ : static_cast<int>(blocks_->sources.size()); }
+  /// The sum of all blocks, of which `place(rank, block)` says where they are.
+  template <class PlaceOf>
+  Sum sum_of_all(PlaceOf place, const Place& to, std::size_t bytes) const {
+    Sum sum{{}, to, bytes, blocks_ == nullptr ? nullptr : &blocks_->tree};
+    for (int i = 0; i < all_blocks(); ++i) {
+      const HostBlocks::Source source =
+          blocks_ == nullptr ? HostBlocks::Source{i, 0} : blocks_->sources[static_cast<std::size_t>(i)];
+      sum.sources.push_back(place(source.host, source.block));
+    }
+    return sum;
+  }
+  /// The number of a block among those of all participants.
+  std::size_t number(int rank, int block) const {
+    return static_cast<std::size_t>(
+        blocks_ == nullptr ? rank : blocks_->before[static_cast<std::size_t>(rank)] + block);
+  }
+
+ private:
+  const HostBlocks* const blocks_;
+};
+
+class PairwiseAllReduce : public PairwiseReduction {
+ public:
+  using PairwiseReduction::PairwiseReduction;
   int rounds() const override { return 2; }
-  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(n_) * own().size; }
+  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(all_blocks()) * own().size; }
   void write(int round, Round& to) const override {
     if (round == 0) {
-      Sum sum{{}, {kOut, own().begin}, own().size};
-      for (int peer = 0; peer < n_; ++peer) {
-        const Share received{static_cast<std::size_t>(peer) * own().size, own().size};
-        sum.sources.push_back(peer == rank_ ? Place{kIn, own().begin} : Place{kScratch, received.begin});
-        if (peer != rank_) message(to.receives, peer, kScratch, received);
+      const auto place = [&](int rank, int block) {
+        return rank == rank_ ? Place{kIn, part(block) + own().begin}
+                             : Place{kScratch, number(rank, block) * own().size};
+      };
+      for (int i = 0; i < n_; ++i)
+        for (int block = 0; block < blocks(i) && i != rank_; ++block)
+          message(to.receives, i, kScratch, {number(i, block) * own().size, own().size});
+      for (int i = 1; i < n_; ++i) {
+        const int peer = around(rank_ + i);
+        const Share theirs = piece(peer, n_);
+        for (int block = 0; block < blocks(rank_); ++block)
+          message(to.sends, peer, kIn, {part(block) + theirs.begin, theirs.size});
       }
-      for (int i = 1; i < n_; ++i) message(to.sends, around(rank_ + i), kIn, piece(around(rank_ + i), n_));
-      to.sums.push_back(std::move(sum));
+      to.sums.push_back(sum_of_all(place, {kOut, own().begin}, own().size));
     } else {
       for (int i = 1; i < n_; ++i) {
         message(to.receives, around(rank_ - i), kOut, piece(around(rank_ - i), n_));
@@ -101,13 +139,16 @@ class RingAllReduce : public Base {
   using Base::Base;
   int rounds() const override { return 2 * (n_ - 1); }
   std::size_t scratch_bytes() const override { return piece(0, n_).size; }
+  std::size_t partial_bytes() const override { return bytes_; }
+  std::size_t received_bytes() const override { return piece(0, n_).size; }
   void write(int round, Round& to) const override {
     const int next = around(rank_ + 1), before = around(rank_ - 1);
     if (round < n_ - 1) {
       const Share sent = piece(around(rank_ - round), n_), summed = piece(around(rank_ - round - 1), n_);
-      message(to.sends, next, round == 0 ? kIn : kOut, sent);
-      message(to.receives, before, kScratch, {0, summed.size});
-      to.sums.push_back({{{kScratch, 0}, {kIn, summed.begin}}, {kOut, summed.begin}, summed.size});
+      const Area from = round == 0 ? kScratch : kReceived, into = round == n_ - 2 ? kOut : kPartial;
+      message(to.sends, next, round == 0 ? kIn : kPartial, sent);
+      message(to.receives, before, from, {0, summed.size});
+      to.sums.push_back({{{from, 0}, {kIn, summed.begin}}, {into, summed.begin}, summed.size});
     } else {
       const int back = round - (n_ - 1);
       message(to.sends, next, kOut, piece(around(rank_ + 1 - back), n_));
@@ -122,6 +163,9 @@ class PowerOfTwoAllReduce : public Base {
   explicit PowerOfTwoAllReduce(const Exchange& e)
       : Base(e), power_(std::bit_floor(static_cast<unsigned>(n_))), steps_(log2_up(power_)) {}
   int rounds() const override { return inner_rounds() + (folds() ? 2 : 0); }
+  std::size_t scratch_bytes() const override { return bytes_; }
+  std::size_t partial_bytes() const override { return bytes_; }
+  std::size_t received_bytes() const override { return bytes_; }
   void write(int round, Round& to) const override {
     if (folds() && round == 0) return fold(to);
     if (folds() && round == rounds() - 1) return unfold(to);
@@ -131,8 +175,14 @@ class PowerOfTwoAllReduce : public Base {
  protected:
   virtual int inner_rounds() const = 0;
   virtual void write_inner(int round, Round& to) const = 0;
-  /// Where this participant's values are before the inner rounds.
-  Area begins_in() const { return rank_ + power_ < n_ ? kOut : kIn; }
+  /// Where a participant's values are at the beginning of this inner round, and where its partner receives
+  /// them.
+  Area own_area(int rank, int round) const { return round > 0 || rank + power_ < n_ ? kPartial : kIn; }
+  Area area_for(int partner, int round) const {
+    return own_area(partner, round) == kIn ? kScratch : kReceived;
+  }
+  /// Where the sums of this inner round go.
+  Area into(int round) const { return round == steps_ - 1 ? kOut : kPartial; }
 
   const int power_, steps_;
 
@@ -143,7 +193,7 @@ class PowerOfTwoAllReduce : public Base {
       to.sends.push_back({rank_ - power_, {kIn, 0}, bytes_});
     } else if (rank_ + power_ < n_) {
       to.receives.push_back({rank_ + power_, {kScratch, 0}, bytes_});
-      to.sums.push_back({{{kIn, 0}, {kScratch, 0}}, {kOut, 0}, bytes_});
+      to.sums.push_back({{{kIn, 0}, {kScratch, 0}}, {kPartial, 0}, bytes_});
     }
   }
   void unfold(Round& to) const {
@@ -158,38 +208,36 @@ class PowerOfTwoAllReduce : public Base {
 class DoublingAllReduce : public PowerOfTwoAllReduce {
  public:
   using PowerOfTwoAllReduce::PowerOfTwoAllReduce;
-  std::size_t scratch_bytes() const override { return bytes_; }
 
  private:
   int inner_rounds() const override { return steps_; }
   void write_inner(int round, Round& to) const override {
     const int partner = rank_ ^ (1 << round);
-    const Place own{round == 0 ? begins_in() : kOut, 0}, theirs{kScratch, 0};
+    const Place own{own_area(rank_, round), 0}, theirs{area_for(partner, round), 0};
     to.sends.push_back({partner, own, bytes_});
     to.receives.push_back({partner, theirs, bytes_});
     // Both add in one order, so that they get the same bits.
     to.sums.push_back(
-        {rank_ < partner ? std::vector{own, theirs} : std::vector{theirs, own}, {kOut, 0}, bytes_});
+        {rank_ < partner ? std::vector{own, theirs} : std::vector{theirs, own}, {into(round), 0}, bytes_});
   }
 };
 
 class HalvingAllReduce : public PowerOfTwoAllReduce {
  public:
   using PowerOfTwoAllReduce::PowerOfTwoAllReduce;
-  std::size_t scratch_bytes() const override { return bytes_; }
 
  private:
   int inner_rounds() const override { return 2 * steps_; }
   void write_inner(int round, Round& to) const override {
     if (round < steps_) {
       const int partner = rank_ ^ (power_ >> (round + 1));
-      const Area from = round == 0 ? begins_in() : kOut;
+      const Area from = own_area(rank_, round), received = area_for(partner, round);
       const Share kept = range(rank_, round + 1), given = range(partner, round + 1);
       message(to.sends, partner, from, given);
-      message(to.receives, partner, kScratch, {0, kept.size});
-      const Place own{from, kept.begin}, theirs{kScratch, 0};
+      message(to.receives, partner, received, {0, kept.size});
+      const Place own{from, kept.begin}, theirs{received, 0};
       to.sums.push_back({rank_ < partner ? std::vector{own, theirs} : std::vector{theirs, own},
-                         {kOut, kept.begin},
+                         {into(round), kept.begin},
                          kept.size});
     } else {
       const int depth = 2 * steps_ - round;
@@ -208,22 +256,25 @@ class HalvingAllReduce : public PowerOfTwoAllReduce {
 
 // --- reduce-scatter ---
 
-class PairwiseReduceScatter : public Base {
+class PairwiseReduceScatter : public PairwiseReduction {
  public:
-  using Base::Base;
+  using PairwiseReduction::PairwiseReduction;
   int rounds() const override { return 1; }
-  std::size_t scratch_bytes() const override { return times(static_cast<std::size_t>(n_)); }
+  std::size_t scratch_bytes() const override { return times(static_cast<std::size_t>(all_blocks())); }
   void write(int, Round& to) const override {
-    Sum sum{{}, {kOut, 0}, bytes_};
+    const auto place = [&](int rank, int block) {
+      return rank == rank_ ? Place{kIn, part(rank * blocks(rank) + block)}
+                           : Place{kScratch, times(number(rank, block))};
+    };
     for (int peer = 0; peer < n_; ++peer) {
-      sum.sources.push_back(peer == rank_ ? Place{kIn, part(peer)} : Place{kScratch, part(peer)});
-      if (peer != rank_) to.receives.push_back({peer, {kScratch, part(peer)}, bytes_});
+      if (peer != rank_)
+        to.receives.push_back({peer, place(peer, 0), times(static_cast<std::size_t>(blocks(peer)))});
     }
     for (int i = 1; i < n_; ++i) {
-      const int peer = around(rank_ + i);
-      to.sends.push_back({peer, {kIn, part(peer)}, bytes_});
+      const int peer = around(rank_ + i), own = blocks(rank_);
+      to.sends.push_back({peer, {kIn, part(peer * own)}, times(static_cast<std::size_t>(own))});
     }
-    to.sums.push_back(std::move(sum));
+    to.sums.push_back(sum_of_all(place, {kOut, 0}, bytes_));
   }
 };
 
@@ -232,17 +283,19 @@ class RingReduceScatter : public Base {
  public:
   using Base::Base;
   int rounds() const override { return n_ - 1; }
-  std::size_t scratch_bytes() const override { return times(2); }
+  std::size_t scratch_bytes() const override { return times(1); }
+  std::size_t received_bytes() const override { return times(2); }
   void write(int round, Round& to) const override {
     const int sent = around(rank_ - 1 - round), summed = around(rank_ - 2 - round);
+    const Place received = round == 0 ? Place{kScratch, 0} : slot(round);
     to.sends.push_back({around(rank_ + 1), round == 0 ? Place{kIn, part(sent)} : slot(round - 1), bytes_});
-    to.receives.push_back({around(rank_ - 1), slot(round), bytes_});
+    to.receives.push_back({around(rank_ - 1), received, bytes_});
     to.sums.push_back(
-        {{slot(round), {kIn, part(summed)}}, round == n_ - 2 ? Place{kOut, 0} : slot(round), bytes_});
+        {{received, {kIn, part(summed)}}, round == n_ - 2 ? Place{kOut, 0} : slot(round), bytes_});
   }
 
  private:
-  Place slot(int round) const { return {kScratch, part(round % 2)}; }
+  Place slot(int round) const { return {kReceived, part(round % 2)}; }
 };
 
 /// Bruck's all-gather in reverse: data that is received there is summed and sent here. Each participant has
@@ -251,22 +304,23 @@ class BruckReduceScatter : public Base {
  public:
   using Base::Base;
   int rounds() const override { return log2_up(n_); }
-  std::size_t scratch_bytes() const override { return times(2 * static_cast<std::size_t>(n_)); }
+  std::size_t received_bytes() const override { return times(2 * static_cast<std::size_t>(n_)); }
   void write(int round, Round& to) const override {
-    // Sums are in the first half of the scratch, that of participant i at i.
-    if (round == 0) to.copies.push_back({{kIn, 0}, {kScratch, 0}, times(static_cast<std::size_t>(n_))});
+    // Sums are in the first half, that of participant i at i.
+    if (round == 0) to.copies.push_back({{kIn, 0}, {kReceived, 0}, times(static_cast<std::size_t>(n_))});
     const int distance = 1 << (rounds() - 1 - round), count = std::min(distance, n_ - distance);
     run_of(around(rank_ - distance), count, [&](int first, int parts, std::size_t) {
       to.sends.push_back(
-          {around(rank_ - distance), {kScratch, part(first)}, times(static_cast<std::size_t>(parts))});
+          {around(rank_ - distance), {kReceived, part(first)}, times(static_cast<std::size_t>(parts))});
     });
     run_of(rank_, count, [&](int first, int parts, std::size_t before) {
-      const Place theirs{kScratch, times(static_cast<std::size_t>(n_)) + before}, own{kScratch, part(first)};
+      const Place theirs{kReceived, times(static_cast<std::size_t>(n_)) + before},
+          own{kReceived, part(first)};
       const std::size_t bytes = times(static_cast<std::size_t>(parts));
       to.receives.push_back({around(rank_ + distance), theirs, bytes});
       to.sums.push_back({{own, theirs}, own, bytes});
     });
-    if (round == rounds() - 1) to.sums.push_back({{{kScratch, part(rank_)}}, {kOut, 0}, bytes_});
+    if (round == rounds() - 1) to.sums.push_back({{{kReceived, part(rank_)}}, {kOut, 0}, bytes_});
   }
 };
 
@@ -276,7 +330,6 @@ class PairwiseAllGather : public Base {
  public:
   using Base::Base;
   int rounds() const override { return 1; }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int, Round& to) const override {
     to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
     for (int i = 1; i < n_; ++i) {
@@ -290,7 +343,6 @@ class RingAllGather : public Base {
  public:
   using Base::Base;
   int rounds() const override { return n_ - 1; }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int round, Round& to) const override {
     if (round == 0) to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
     to.sends.push_back({around(rank_ + 1), {kOut, part(around(rank_ - round))}, bytes_});
@@ -304,7 +356,6 @@ class BruckAllGather : public Base {
  public:
   using Base::Base;
   int rounds() const override { return log2_up(n_); }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int round, Round& to) const override {
     if (round == 0) to.copies.push_back({{kIn, 0}, {kOut, part(rank_)}, bytes_});
     const int distance = 1 << round, count = std::min(distance, n_ - distance);
@@ -325,7 +376,6 @@ class PairwiseAllToAll : public Base {
  public:
   using Base::Base;
   int rounds() const override { return std::max(1, (n_ - 1 + kWindow - 1) / kWindow); }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int round, Round& to) const override {
     if (round == 0) to.copies.push_back({{kIn, part(rank_)}, {kOut, part(rank_)}, bytes_});
     for (int i = 1 + round * kWindow; i < std::min(n_, 1 + (round + 1) * kWindow); ++i) {
@@ -409,7 +459,6 @@ class DirectBroadcast : public Base {
  public:
   using Base::Base;
   int rounds() const override { return 1; }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int, Round& to) const override {
     if (rank_ != root_) {
       to.receives.push_back({root_, {kOut, 0}, bytes_});
@@ -424,7 +473,6 @@ class TreeBroadcast : public Base {
  public:
   using Base::Base;
   int rounds() const override { return log2_up(n_); }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int round, Round& to) const override {
     const int place = around(rank_ - root_), distance = 1 << round;
     if (round == 0 && place == 0) to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_});
@@ -442,7 +490,6 @@ class ScatterBruckBroadcast : public Base {
  public:
   using Base::Base;
   int rounds() const override { return 2 * log2_up(n_); }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int round, Round& to) const override {
     const int steps = log2_up(n_), place = around(rank_ - root_);
     if (round < steps) {
@@ -520,7 +567,6 @@ class Alone : public Base {
  public:
   using Base::Base;
   int rounds() const override { return 1; }
-  std::size_t scratch_bytes() const override { return 0; }
   void write(int, Round& to) const override { to.copies.push_back({{kIn, 0}, {kOut, 0}, bytes_}); }
 };
 

@@ -8,14 +8,23 @@
 #include <vector>
 
 #include "lockstep/collectives/plan.h"
+#include "lockstep/collectives/sum_tree.h"
 
 /// Collectives between hosts as data: what each participant sends, receives and sums in each round. The
 /// participants are one member of each host, in the order of the hosts.
 namespace lockstep::collectives {
 
-enum class Area : std::uint8_t { kInput, kOutput, kScratch };
+/// Each area has one dtype (SumTypes). Sums in progress are not rounded to the dtype of the results.
+enum class Area : std::uint8_t {
+  kInput,
+  kOutput,
+  kScratch,   ///< inputs of others
+  kPartial,   ///< sums in progress; where they have the results' dtype, this is the output
+  kReceived,  ///< sums in progress that others sent; kScratch is the end of the same memory
+};
 
-/// A position in a participant's memory: an area, and an offset in bytes.
+/// A position in a participant's memory: an area, and an offset. Offsets and sizes are in bytes as if each
+/// area had the dtype of the results.
 struct Place {
   Area area;
   std::size_t at;
@@ -37,6 +46,7 @@ struct Sum {
   std::vector<Place> sources;
   Place to;
   std::size_t bytes;
+  const SumTree* tree = nullptr;  ///< the order, if it is another
 };
 
 /// First the copies, one after the other; then all messages at the same time; when all are sent and received,
@@ -55,7 +65,9 @@ class Algorithm {
   virtual ~Algorithm() = default;
   virtual int rounds() const = 0;
   virtual void write(int round, Round& to) const = 0;  ///< `to` is empty
-  virtual std::size_t scratch_bytes() const = 0;
+  virtual std::size_t scratch_bytes() const { return 0; }
+  virtual std::size_t partial_bytes() const { return 0; }
+  virtual std::size_t received_bytes() const { return 0; }
 };
 
 /// n is the number of participants.
@@ -80,12 +92,16 @@ std::string_view name_of(Way way);  ///< "recursive-doubling"
 bool is_way_of(Way way, Kind kind);
 
 /// A collective from the view of rank `rank` of `size` participants. Inputs and outputs are those of
-/// Collective, where a part of `count` elements has `bytes`.
+/// Collective, where a part of `count` elements has `bytes` in the dtype of the results.
 struct Exchange {
   Kind kind;
   int rank, size;
   std::size_t bytes;
   int root = 0;
+
+  /// Only for reductions by Way::kPairwise. Each participant's input is that of each of its blocks: of a
+  /// reduce-scatter, first the first part of each block, then the second ones, …
+  const HostBlocks* blocks = nullptr;
 };
 
 /// Throws Error if is_way_of is false. In an all-reduce, input and output may be the same memory; in the

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/rounds/algorithm.h"
 
 namespace lockstep::collectives {
@@ -22,19 +23,40 @@ class Carrier {
   virtual bool finished(Ticket ticket) = 0;
 };
 
+/// The dtypes of a reduction's areas; of other collectives all are one.
+struct SumTypes {
+  SumTypes(DType dtype) : input(dtype), partial(dtype), result(dtype) {}
+  /// `partial_input`: what the participants have are partial results already.
+  SumTypes(ReduceOp op, DType dtype, bool partial_input)
+      : input(partial_input ? partial_type(op, dtype) : dtype),
+        partial(partial_type(op, dtype)),
+        result(dtype) {}
+
+  DType of(Area area) const;
+  /// How many times the bytes of the results those in `area` have.
+  std::size_t scale(Area area) const { return size_of(of(area)) / size_of(result); }
+
+  DType input;    ///< also of kScratch
+  DType partial;  ///< of kPartial and kReceived
+  DType result;
+};
+
 /// A participant's memory. If `input` is null, nothing is copied and summed: only messages without content
 /// are exchanged.
 struct Memory {
   const std::byte* input;
-  std::byte *output, *scratch;
+  std::byte *output, *scratch;  ///< `scratch` has scratch_bytes()
 };
+
+/// What an algorithm needs beside its input and output.
+std::size_t scratch_bytes(const Algorithm& algorithm, const SumTypes& types);
 
 /// The execution of one algorithm by one participant.
 class AlgorithmRun {
  public:
   /// `algorithm` and `carrier` must outlive it. Concurrent runs of a participant need different slots, and
   /// begin in the same order on all participants.
-  AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slot, ReduceOp op, DType dtype,
+  AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slot, ReduceOp op, const SumTypes& types,
                Memory memory);
 
   /// Does everything that is possible without waiting; returns whether the run is finished. Call it until it
@@ -47,8 +69,12 @@ class AlgorithmRun {
  private:
   void begin_round();
   void end_round();
+  void copy(const Copy& copy) const;
+  void sum(const Sum& sum);
   const std::byte* from(const Place& place) const;
   std::byte* to(const Place& place) const;
+  std::size_t bytes(const Place& place, std::size_t bytes) const { return bytes * types_.scale(place.area); }
+  bool is_partial(const Place& place) const { return types_.of(place.area) != types_.result; }
 
   struct Pending {
     Carrier::Ticket ticket;
@@ -59,11 +85,13 @@ class AlgorithmRun {
   Carrier& carrier_;
   const int slot_;
   const ReduceOp op_;
-  const DType dtype_;
+  const SumTypes types_;
   const Memory memory_;
-  int round_ = -1;  ///< the current round
+  std::byte* bases_[5] = {};  ///< of the areas; not that of the input
+  int round_ = -1;            ///< the current round
   Round now_;
   std::vector<Pending> pending_;
+  std::vector<Term> terms_;
   std::vector<const void*> sources_;
 };
 

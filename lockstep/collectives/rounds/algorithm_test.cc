@@ -87,7 +87,7 @@ struct Trial {
       out.assign(output_count(), static_cast<T>(-77));
       if (in_place) out = in;
       algorithms.push_back(make_algorithm(way, {kind, host, hosts, count * sizeof(T), root}));
-      scratch.emplace_back(algorithms.back()->scratch_bytes());
+      scratch.emplace_back(scratch_bytes(*algorithms.back(), DType::kF32));
       const auto* from = reinterpret_cast<const std::byte*>(in_place ? out.data() : in.data());
       static const std::byte kNothing{};
       runs.push_back(std::make_unique<AlgorithmRun>(
@@ -174,7 +174,7 @@ TEST(Algorithms, GiveAllHostsTheSameBits) {
       for (int host = 0; host < hosts; ++host) {
         const auto h = static_cast<std::size_t>(host);
         algorithms.push_back(make_algorithm(way, {kind, host, hosts, 3000 * sizeof(float)}));
-        scratch.emplace_back(algorithms.back()->scratch_bytes());
+        scratch.emplace_back(scratch_bytes(*algorithms.back(), DType::kF32));
         runs.push_back(std::make_unique<AlgorithmRun>(
             *algorithms.back(), network.carrier(host), 0, ReduceOp::kSum, DType::kF32,
             Memory{reinterpret_cast<const std::byte*>(inputs[h].data()),

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "lockstep/collectives/rounds/algorithm.h"
+#include "lockstep/collectives/rounds/algorithm_run.h"
 #include "lockstep/collectives/rounds/pieces.h"
 #include "lockstep/collectives/rounds/table.h"
 #include "lockstep/collectives/wire.h"
@@ -20,8 +20,9 @@ constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGat
 constexpr std::size_t kParts[] = {64, 4 << 10, 128 << 10, 2 << 20, 256 << 20};
 const WayTable kTable("");
 
-std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts) {
-  return make_algorithm(kTable.choose(kind, part, hosts), {kind, 1, hosts, part})->scratch_bytes();
+std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts, const SumTypes& types = DType::kF32) {
+  const Way way = kTable.choose(kind, part, hosts, types.partial != types.result);
+  return scratch_bytes(*make_algorithm(way, {kind, 1, hosts, part}), types);
 }
 
 TEST(OnManyHosts, AMemberTalksToFewOfThem) {
@@ -32,14 +33,16 @@ TEST(OnManyHosts, AMemberTalksToFewOfThem) {
       for (const Kind kind : kKinds) {
         for (const std::size_t part : kParts) {
           const std::size_t bytes = kind == Kind::kAllReduce ? all_reduce_slice(part, hosts, 1) : part;
-          const auto algorithm =
-              make_algorithm(kTable.choose(kind, bytes, hosts), {kind, host, hosts, bytes});
-          // The many rounds of a ring are all with the same two.
-          for (int number = 0; number < std::min(algorithm->rounds(), 100); ++number) {
-            Round round;
-            algorithm->write(number, round);
-            for (const auto& message : round.sends) partners.insert(message.peer);
-            for (const auto& message : round.receives) partners.insert(message.peer);
+          for (const bool widened : {false, true}) {
+            const auto algorithm =
+                make_algorithm(kTable.choose(kind, bytes, hosts, widened), {kind, host, hosts, bytes});
+            // The many rounds of a ring are all with the same two.
+            for (int number = 0; number < std::min(algorithm->rounds(), 100); ++number) {
+              Round round;
+              algorithm->write(number, round);
+              for (const auto& message : round.sends) partners.insert(message.peer);
+              for (const auto& message : round.receives) partners.insert(message.peer);
+            }
           }
         }
       }
@@ -53,16 +56,28 @@ TEST(OnManyHosts, ScratchIsAFewMegabytes) {
   for (const int hosts : kHosts) {
     const auto n = static_cast<std::size_t>(hosts);
     for (const std::size_t part : kParts) {
-      for (const int locals : {1, 8, 64}) {
-        const std::size_t slice = all_reduce_slice(part, hosts, locals);
-        const std::size_t all_reduce =
-            kSlicesInFlight * (slice + bytes_of_algorithm(Kind::kAllReduce, slice, hosts)) +
-            static_cast<std::size_t>(locals) * slice;
-        EXPECT_LE(all_reduce, 64 * kMiB) << hosts << " hosts, " << locals << " members each, " << part;
+      for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E5M2}) {
+        for (const int locals : {1, 8, 64}) {
+          const SumTypes types(ReduceOp::kSum, dtype, /*partial_input=*/locals > 1);
+          const std::size_t scale = types.scale(Area::kInput);
+          const std::size_t slice = all_reduce_slice(part * scale, hosts, locals) / scale;
+          const std::size_t slots = slice * (scale == 1 ? 1 : scale + 1);
+          const std::size_t all_reduce =
+              kSlicesInFlight * (slots + bytes_of_algorithm(Kind::kAllReduce, slice, hosts, types)) +
+              static_cast<std::size_t>(locals) * slice;
+          EXPECT_LE(all_reduce, 64 * kMiB)
+              << hosts << " hosts, " << locals << " members each, " << part << " of " << name(dtype);
+          const std::size_t widest = types.scale(Area::kPartial);
+          const std::size_t piece = piece_bytes(part * widest, n) / widest;
+          const std::size_t reduce_scatter =
+              n * piece * scale + kStaged + bytes_of_algorithm(Kind::kReduceScatter, piece, hosts, types);
+          EXPECT_LE(reduce_scatter, 64 * kMiB)
+              << hosts << " hosts, " << locals << " members each, " << part << " of " << name(dtype);
+        }
       }
       const std::size_t piece = piece_bytes(part, n);
       // What is regrouped for the members of a host besides is kStaged, or one host's pieces.
-      for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll}) {
+      for (const Kind kind : {Kind::kAllGather, Kind::kAllToAll}) {
         const std::size_t bytes = 2 * n * piece + kStaged + bytes_of_algorithm(kind, piece, hosts);
         EXPECT_LE(bytes, 64 * kMiB) << name_of(kind) << ", " << hosts << " hosts, " << part;
       }

@@ -16,15 +16,18 @@ constexpr std::size_t kAnyBytes = WayTable::kAnyBytes;
 constexpr int kAnyHosts = WayTable::kAnyHosts;
 
 // By benchmarks/collectives_scale --all-ways: 10 us from host to host, 1 us a message, 10 GB/s. Where ways
-// are close, the one that needs less memory: pairwise sums need a place for each host's part.
+// are close, the one that needs less memory: pairwise sums need a place for each host's part. Widened sums
+// are pairwise where others send more bytes: partial sums have more than the terms.
 constexpr WayTable::Row kRows[] = {
     {Kind::kAllReduce, 2 * kKiB, 16, Way::kDirect},
     {Kind::kAllReduce, 32 * kKiB, 4, Way::kDirect},
     {Kind::kAllReduce, 128 * kKiB, 2, Way::kDirect},
     {Kind::kAllReduce, kAnyBytes, 4, Way::kPairwise},
     {Kind::kAllReduce, 64 * kKiB, kAnyHosts, Way::kRecursiveDoubling},
+    {Kind::kAllReduce, kAnyBytes, 64, Way::kPairwise, /*widened=*/true},
     {Kind::kAllReduce, kAnyBytes, kAnyHosts, Way::kHalvingDoubling},
     {Kind::kReduceScatter, 64 * kKiB, 64, Way::kPairwise},
+    {Kind::kReduceScatter, kAnyBytes, 64, Way::kPairwise, /*widened=*/true},
     {Kind::kReduceScatter, 64 * kKiB, kAnyHosts, Way::kBruck},
     {Kind::kReduceScatter, kAnyBytes, kAnyHosts, Way::kRing},
     {Kind::kAllGather, kAnyBytes, 64, Way::kPairwise},
@@ -77,7 +80,7 @@ WayTable::Row parse(std::string_view row) {
   if (!is_way_of(*found_way, *found_kind)) fail_row(row, fmt::format("there is no {} by that way", kind));
   return {*found_kind, bytes.empty() ? kAnyBytes : number(row, bytes),
           hosts.empty() ? kAnyHosts : static_cast<int>(std::min<std::size_t>(number(row, hosts), kAnyHosts)),
-          *found_way};
+          *found_way, false};
 }
 
 }  // namespace
@@ -92,9 +95,10 @@ WayTable::WayTable(std::string_view user) {
   fingerprint_ = lockstep::fingerprint(to_string());
 }
 
-Way WayTable::choose(Kind kind, std::size_t bytes, int hosts) const {
+Way WayTable::choose(Kind kind, std::size_t bytes, int hosts, bool widened) const {
   const auto fits = [&](const Row& row) {
-    return row.kind == kind && bytes <= row.most_bytes && hosts <= row.most_hosts;
+    return row.kind == kind && bytes <= row.most_bytes && hosts <= row.most_hosts &&
+           (widened || !row.widened);
   };
   return std::ranges::find_if(rows_, fits)->way;
 }
@@ -102,10 +106,10 @@ Way WayTable::choose(Kind kind, std::size_t bytes, int hosts) const {
 std::string WayTable::to_string() const {
   std::string text = fmt::format("{:<16}{:>12}{:>8}  way\n", "collective", "bytes up to", "hosts");
   for (const Row& row : rows_) {
-    text += fmt::format("{:<16}{:>12}{:>8}  {}\n", name_of(row.kind),
+    text += fmt::format("{:<16}{:>12}{:>8}  {}{}\n", name_of(row.kind),
                         row.most_bytes == kAnyBytes ? "any" : fmt::format("{}", row.most_bytes),
                         row.most_hosts == kAnyHosts ? "any" : fmt::format("{}", row.most_hosts),
-                        name_of(row.way));
+                        name_of(row.way), row.widened ? " (sums of floats of 8 and 16 bits)" : "");
   }
   return text;
 }

@@ -29,6 +29,7 @@ class WayTable {
     std::size_t most_bytes;  ///< of one part (Exchange::bytes)
     int most_hosts;
     Way way;
+    bool widened = false;  ///< only for sums in a wider dtype than that of their terms (partial_type)
   };
   static constexpr std::size_t kAnyBytes = ~std::size_t{0};
   static constexpr int kAnyHosts = 1 << 30;
@@ -38,7 +39,7 @@ class WayTable {
   /// "all-to-all=pairwise". Throws Error if it does not have this form, or if an algorithm does not exist.
   explicit WayTable(std::string_view user = {});
 
-  Way choose(Kind kind, std::size_t bytes, int hosts) const;
+  Way choose(Kind kind, std::size_t bytes, int hosts, bool widened = false) const;
 
   /// Of all rows.
   Fingerprint fingerprint() const { return fingerprint_; }
