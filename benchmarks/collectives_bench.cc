@@ -59,7 +59,8 @@ Arena& arena() {
   return made;
 }
 void* take(std::size_t bytes) {
-  void* const block = bytes >= Arena::kLeastBytes ? arena().allocate(bytes) : std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  void* const block =
+      bytes >= Arena::kLeastBytes ? arena().allocate(bytes) : std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (block == nullptr) std::abort();
   return block;
 }

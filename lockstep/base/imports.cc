@@ -32,7 +32,7 @@ struct Tables {
 };
 
 Tables tables_of(const link_map& library) {
-  const ElfW(Rela)*called = nullptr, *others = nullptr;
+  const ElfW(Rela)* called = nullptr, *others = nullptr;
   std::size_t called_bytes = 0, others_bytes = 0, relative = 0;
   Tables tables;
   for (const ElfW(Dyn)* entry = library.l_ld; entry->d_tag != DT_NULL; ++entry) {

@@ -12,10 +12,10 @@ struct AllocatorTuning {
   bool shares = false;      ///< in the process's arena, which other processes may read
 };
 
-/// Takes the place of `posix_memalign`, `free`, `realloc` and `malloc_usable_size` for the calls of one shared
-/// library, a plugin that dlopen has returned: the program and all other libraries keep their allocator, which
-/// also makes and frees all other blocks of this one. From now on its large aligned blocks, such as XLA's
-/// results of each launch, use huge pages, if the system allows programs to request them
+/// Takes the place of `posix_memalign`, `free`, `realloc` and `malloc_usable_size` for the calls of one
+/// shared library, a plugin that dlopen has returned: the program and all other libraries keep their
+/// allocator, which also makes and frees all other blocks of this one. From now on its large aligned blocks,
+/// such as XLA's results of each launch, use huge pages, if the system allows programs to request them
 /// (transparent_hugepage: madvise or always); this makes page faults several times cheaper. If the process
 /// `shares`, they are allocated in its arena: the other processes of the host read them in place, and freed
 /// blocks are reused.

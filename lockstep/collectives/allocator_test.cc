@@ -25,8 +25,7 @@ constexpr std::size_t kBytes = 64 << 20;
 
 /// testdata/library_that_allocates.cxx
 struct Library {
-  explicit Library(const char* path = LIBRARY_THAT_ALLOCATES)
-      : handle(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+  explicit Library(const char* path = LIBRARY_THAT_ALLOCATES) : handle(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     EXPECT_NE(handle, nullptr) << dlerror();
     find(make, "make_block");
     find(error, "error_of_block");
