@@ -42,10 +42,11 @@ class Coordinator {
 
   /// Blocks until it serves.
   std::string address() {
-    process_.wait_for_line(0, " at 127.0.0.1:");
+    process_.wait_for_line(0, "lockstep coordinator: serves ");
     std::string log = process_.log(0);
-    while (log.find('\n') == std::string::npos) log = process_.log(0);
-    std::size_t at = log.find("127.0.0.1:");
+    const std::size_t line = log.find("lockstep coordinator: serves ");
+    while (log.find('\n', line) == std::string::npos) log = process_.log(0);
+    std::size_t at = log.find("127.0.0.1:", line);
     return log.substr(at, log.find('\n', at) - at);
   }
   void wait_for(const std::string& text) { process_.wait_for_line(0, text); }

@@ -2,6 +2,7 @@
 #include "lockstep/coordination/greeting.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -82,20 +83,29 @@ TEST(HttpRefusal, OfAnyFrames_AnswersOnce) {
                .refuses = false});
 }
 
+std::string gzip(const std::string& plain) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string bytes(deflateBound(&stream, plain.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  bytes.resize(stream.total_out);
+  deflateEnd(&stream);
+  return bytes;
+}
+
 TEST(Expanded, AnyBytes_StayWithinTheLimit) {
-  // gzip of "lockstep lockstep lockstep"
-  const std::string packed(
-      "\x1f\x8b\x08\0\0\0\0\0\2\3\xcb\xc9\x4f\xce\x2e\x2e\x49\x2d\x50\xc8\xc1\xa0\0\x10\xc9\x63\x94\x1a\0\0"
-      "\0",
-      34);
+  const std::string packed = gzip("lockstep lockstep lockstep");
+  ASSERT_EQ(expanded(packed, 4096), "lockstep lockstep lockstep");
   fuzz<Error>({.name = "compressed requests",
-               .seeds = {"plain", std::string(100, '\0')},
+               .seeds = {packed, gzip(std::string(100'000, 'x')), "plain"},
                .read =
-                   [&](const std::string& bytes) {
-                     for (const std::string& each : {bytes, packed.substr(0, 18) + bytes, packed}) {
-                       const auto plain = expanded(each, 4096);
-                       if (plain && plain->size() > 4096) throw std::logic_error("it is larger");
-                     }
+                   [](const std::string& bytes) {
+                     const auto plain = expanded(bytes, 4096);
+                     if (plain && plain->size() > 4096) throw std::logic_error("it is larger");
                    },
                .refuses = false,
                .memory = 1 << 20});
