@@ -423,7 +423,9 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   const bool few = is_few_collectives(written) && !impl->donates && impl->compiler_options.empty();
   if (runtime.native_collectives() || mesh.size() == 1 || few) combining.threshold_bytes = 0;
   Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
-  const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || spans_hosts(mesh));
+  // Another order of the program may be compiled to other sums within the device.
+  const bool where_of_use = spans_hosts(mesh) && !runtime.reproducible_sums();
+  const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || where_of_use);
   if (overlaps) {
     sharding::OverlapOptions overlapping;
     if (overlap_threshold_bytes)

@@ -25,6 +25,14 @@
 namespace lockstep::runtime {
 namespace {
 
+pjrt::CompileOptions compile_options(const LoweredProgram& program, const CompilerOptions& asked) {
+  const Runtime& runtime = Runtime::get();
+  pjrt::CompileOptions options = runtime.platform().compile_options(program, asked);
+  // The order of the sums in a matrix product depends on the number of threads that share it.
+  if (runtime.reproducible_sums()) options.xla_options.try_emplace("xla_cpu_multi_thread_eigen", false);
+  return options;
+}
+
 class Stopwatch {
  public:
   std::chrono::duration<double> seconds() const { return std::chrono::steady_clock::now() - start_; }
@@ -42,7 +50,7 @@ class Compilation {
       : program_(program),
         name_(name),
         report_(report),
-        options_(Runtime::get().platform().compile_options(program, options)),
+        options_(compile_options(program, options)),
         asked_(lockstep::to_string(options)),
         shared_(program, mesh, asked_) {
     bool spans_processes = false;
@@ -249,7 +257,7 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
 std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const Mesh& mesh,
                                             std::string_view code) {
   Runtime& runtime = Runtime::get();
-  pjrt::CompileOptions options = runtime.platform().compile_options(program, {});
+  pjrt::CompileOptions options = compile_options(program, {});
   if (program.native_collectives)
     for (Device device : mesh.devices()) options.devices.push_back(runtime.plugin_id(device));
   return runtime.client().deserialize(code, options);
@@ -260,9 +268,7 @@ std::string machine_code(const pjrt::Executable& executable, const LoweredProgra
   // A program for several devices at once is compiled by all of its processes together, and so not again.
   if (!executable.is_deserialized() || program.native_collectives) return executable.serialize();
   Runtime& runtime = Runtime::get();
-  return runtime.client()
-      .compile(program.stablehlo, runtime.platform().compile_options(program, options))
-      ->serialize();
+  return runtime.client().compile(program.stablehlo, compile_options(program, options))->serialize();
 }
 
 CodeIdentity code_identity() {

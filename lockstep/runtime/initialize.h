@@ -107,6 +107,11 @@ struct InitializeOptions {
   /// 2000.
   std::optional<std::int64_t> max_compiled_programs;
 
+  /// Sums and products of floats have the same bits however the devices are distributed over processes and
+  /// hosts (docs/transport.md#reproducible-sums); LOCKSTEP_REPRODUCIBLE_SUMS, off. All processes of a job
+  /// must have the same. Throws InitializationError on platforms whose compiler makes the collectives.
+  std::optional<bool> reproducible_sums;
+
   /// Log a line for each compilation, with its function, its reason and its time; LOCKSTEP_LOG_COMPILES, off.
   /// docs/debugging.md describes this option and the next three. Their variables are 1, true, yes or on, or
   /// the opposites.

@@ -148,6 +148,13 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   meet();
   open_devices();
   if (described()) return;
+  if (settings_.reproducible_sums && native_collectives()) {
+    lockstep::fail<InitializationError>(
+        "[initialize] reproducible_sums is set, but the compiler of the platform {} makes the collectives, "
+        "in "
+        "an order of its own; unset it, or LOCKSTEP_REPRODUCIBLE_SUMS, or use the platform cpu",
+        platform_->name());
+  }
   exchange_topology();
   collectives::tune_allocator(client_->plugin()->library(), !native_collectives() && shares_its_host());
   std::vector<int> device_process;
@@ -174,6 +181,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .tls = coordination::TlsFiles::from(Environment::process()),
        .carries_data = !native_collectives(),
        .algorithms = Environment::process().get("LOCKSTEP_ALGORITHMS").value_or(""),
+       .reproducible_sums = settings_.reproducible_sums,
        .arena = collectives::process_arena(),
        .timeout = settings_.initialization_timeout,
        .on_loss = [this](int process, bool left,
@@ -342,11 +350,17 @@ void Runtime::exchange_topology() {
     if (process_index() == 0) {
       std::vector<std::string> entries;
       for (auto& [key, entry] : store()->get_directory(local)) entries.push_back(std::move(entry));
-      topology_.emplace(entries, coordination::random_nonce());
+      topology_.emplace(entries, coordination::random_nonce(), settings_.reproducible_sums);
       store()->set(global, topology_->encode());
       store()->erase(local);
     } else {
       topology_.emplace(store()->get(global, timeout), process_count());
+    }
+    if (topology_->reproducible_sums() != settings_.reproducible_sums) {
+      lockstep::fail<InitializationError>(
+          "[initialize] reproducible_sums is {} in process {} of {}, but {} in process 0: set it, or "
+          "LOCKSTEP_REPRODUCIBLE_SUMS, to the same in all processes",
+          settings_.reproducible_sums, process_index(), process_count(), topology_->reproducible_sums());
     }
   }
   for (int process = 0; process < process_count(); ++process) {

@@ -94,6 +94,9 @@ class Runtime {
 
   const DebugSettings& debug() const { return settings_.debug; }
 
+  /// Whether sums have the same bits however the devices are distributed.
+  bool reproducible_sums() const { return settings_.reproducible_sums; }
+
   /// The same in every start of the job; empty if there is none.
   const std::string& job_id() const { return settings_.place.job_id; }
 

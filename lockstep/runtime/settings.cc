@@ -273,6 +273,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   settings.data_connections =
       number<int>({}, environment, "DATA_CONNECTIONS", "data_connections", 1, settings.data_connections);
   settings.interface = text(options.interface, environment, "INTERFACE");
+  settings.reproducible_sums = flag(options.reproducible_sums, environment, "REPRODUCIBLE_SUMS");
   if (!settings.interface.empty() && place.num_processes > 1)
     interface_address = address_of(settings.interface, system);
 

@@ -39,6 +39,7 @@ struct Settings {
   std::string network;       ///< for data between hosts; LOCKSTEP_NETWORK, "tcp" or "ucx"
   int data_connections = 1;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
   std::string interface;     ///< the network interface for connections to other hosts; empty: any
+  bool reproducible_sums = false;
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;

@@ -62,7 +62,7 @@ class Topology {
 
   /// From the encoded entry of each process, in order, and a string that only they are to know. Throws
   /// InitializationError if one is not a ProcessEntry.
-  Topology(const std::vector<std::string>& entries, std::string meeting);
+  Topology(const std::vector<std::string>& entries, std::string meeting, bool reproducible_sums = false);
 
   /// Throws InitializationError unless it is the topology of this number of processes.
   Topology(std::string_view encoded, int processes);
@@ -71,6 +71,7 @@ class Topology {
 
   int process_count() const { return static_cast<int>(pids_.size()); }
   const std::string& meeting() const { return meeting_; }
+  bool reproducible_sums() const { return reproducible_sums_; }  ///< as process 0 has it
   const std::vector<HostEntry>& hosts() const { return hosts_; }
   int host_of(int process) const { return host_of_[static_cast<std::size_t>(process)]; }
   const HostEntry& host(int process) const { return hosts_[static_cast<std::size_t>(host_of(process))]; }
@@ -82,6 +83,7 @@ class Topology {
 
  private:
   std::string meeting_;
+  bool reproducible_sums_ = false;
   std::vector<HostEntry> hosts_;
   std::vector<ProcessShape> shapes_;
   std::vector<int> host_of_, shape_of_;  // of each process

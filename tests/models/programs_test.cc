@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -93,6 +95,54 @@ TEST(TrainGpt, ByFsdpAndTensor_TrainsAsInJax_AndGoesOnFromACheckpoint) {
   EXPECT_EQ(again[0].exit_code, 0);
   EXPECT_EQ(end(again[0].log), end(together));
   EXPECT_EQ(end(alone), end(together));
+}
+
+/// The lines of the losses, of 8 devices in `processes` processes, of which `on_host` are on one host: hosts
+/// are emulated by their names.
+std::string reproducible_losses(int processes, int on_host, const std::filesystem::path& cache) {
+  Arguments arguments = {
+      "--uts",
+      "--",
+      "bash",
+      "-c",
+      "hostname host$((LOCKSTEP_PROCESS_ID / " + std::to_string(on_host) + ")) && exec \"$0\" \"$@\"",
+      LOCKSTEP_EXAMPLES_DIR "/train_gpt"};
+  for (const char* each : {"--width", "32", "--heads", "4", "--layers", "2", "--context", "16",
+                           "--batch-size", "8", "--steps", "5", "--sample", "0", "--print-losses"})
+    arguments.push_back(each);
+  std::string program = "/usr/bin/unshare";
+  if (on_host >= processes) {
+    program = arguments[5];
+    arguments.erase(arguments.begin(), arguments.begin() + 6);
+  }
+  const std::vector<ProcessResult> results =
+      run_processes({.count = processes,
+                     .program = program,
+                     .arguments = arguments,
+                     .env = {{"LOCKSTEP_NUM_CPU_DEVICES", std::to_string(8 / processes)},
+                             {"LOCKSTEP_REPRODUCIBLE_SUMS", "1"},
+                             {"LOCKSTEP_COMPILATION_CACHE_DIR", cache.string()}},
+                     .coordinator = true,
+                     .deadline = std::chrono::seconds(240)});
+  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
+  std::string losses;
+  std::istringstream lines(results[0].log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("loss ")) losses += line + "\n";
+  return losses;
+}
+
+TEST(TrainGpt, WithReproducibleSums_HasTheSameLossesHoweverItsDevicesAreDistributed) {
+  TemporaryFolder folder;
+  const std::filesystem::path cache = folder.path() / "cache";
+  const std::string alone = reproducible_losses(1, 1, cache);
+  EXPECT_EQ(std::ranges::count(alone, '\n'), 5) << alone;
+  EXPECT_EQ(reproducible_losses(2, 2, cache), alone) << "2 processes of 4 devices";
+  EXPECT_EQ(reproducible_losses(8, 8, cache), alone) << "8 processes";
+  // Names of hosts are the superuser's.
+  if (std::system("unshare --uts true 2>/dev/null") != 0) return;
+  EXPECT_EQ(reproducible_losses(2, 1, cache), alone) << "2 processes of 4 devices on 2 hosts";
+  EXPECT_EQ(reproducible_losses(8, 3, cache), alone) << "8 processes on hosts of 3, 3 and 2";
 }
 
 TEST(TrainGpt, WithoutItsText_SaysSo) {
