@@ -229,13 +229,27 @@ void load(const Term& term, std::size_t at, std::size_t m, typename Format::Valu
   }
 }
 
+/// values = values op others
+template <class Op, class Value>
+void combine_values(Value* values, const Value* others, std::size_t m) {
+  std::size_t k = 0;
+  if constexpr (std::is_floating_point_v<Value>) {
+    const hn::ScalableTag<Value> d;
+    const std::size_t lanes = hn::Lanes(d);
+    for (; k + lanes <= m; k += lanes)
+      hn::StoreU(Op::vector(hn::LoadU(d, values + k), hn::LoadU(d, others + k)), d, values + k);
+  }
+  for (; k < m; ++k) values[k] = Op::scalar(values[k], others[k]);
+}
+
 /// values = values op term
 template <class Op, class Format>
 void combine_with(const Term& term, std::size_t at, std::size_t m, typename Format::Value* values) {
   using Value = typename Format::Value;
   if (kWidens<Op> && term.is_partial) {
-    const auto* source = static_cast<const Value*>(term.data) + at;
-    for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], source[k]);
+    combine_values<Op>(values, static_cast<const Value*>(term.data) + at, m);
+  } else if constexpr (std::is_same_v<typename Format::Stored, Value>) {
+    combine_values<Op>(values, static_cast<const Value*>(term.data) + at, m);
   } else if constexpr (LoadsMany<Format>) {
     Value next[kBlock];
     load<Op, Format>(term, at, m, next);
@@ -269,8 +283,7 @@ void plain(const Terms& terms, std::size_t count, const Result& result) {
       }
       combine_with<Op, Format>(terms.terms[j], i, m, level(kept - 1));
       for (--merges; merges > 0; --merges, --kept) {
-        Value *left = level(kept - 2), *right = level(kept - 1);
-        for (std::size_t k = 0; k < m; ++k) left[k] = Op::scalar(left[k], right[k]);
+        combine_values<Op>(level(kept - 2), level(kept - 1), m);
       }
     }
     std::byte* const to = static_cast<std::byte*>(result.out) + i * width;
