@@ -143,6 +143,18 @@ struct BFloat16 {
   using Stored = std::uint16_t;
   using Value = float;
   static Value load(Stored x) { return std::bit_cast<float>(std::uint32_t{x} << 16); }
+  static void load(const Stored* from, std::size_t count, Value* to) {
+    const hn::ScalableTag<float> d;
+    const hn::RebindToUnsigned<decltype(d)> bits;
+    const hn::Rebind<Stored, decltype(d)> halves;
+    const std::size_t lanes = hn::Lanes(d);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(halves, from + i)));
+      hn::StoreU(hn::BitCast(d, upper), d, to + i);
+    }
+    for (; i < count; ++i) to[i] = load(from[i]);
+  }
   static Stored store(Value value) {
     const std::uint32_t x = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (x + 0x7fff + ((x >> 16) & 1)) >> 16;
@@ -253,7 +265,7 @@ void combine_with(const Term& term, std::size_t at, std::size_t m, typename Form
   } else if constexpr (LoadsMany<Format>) {
     Value next[kBlock];
     load<Op, Format>(term, at, m, next);
-    for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], next[k]);
+    combine_values<Op>(values, next, m);
   } else {
     const auto* source = static_cast<const typename Format::Stored*>(term.data) + at;
     for (std::size_t k = 0; k < m; ++k) values[k] = Op::scalar(values[k], Format::load(source[k]));
