@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/data/file.h"
 #include "lockstep/data/npy_header.h"
@@ -16,22 +18,168 @@ namespace {
 
 constexpr std::string_view kEnding = ".npy";
 
-/// A file in memory.
-class MemoryReader : public storage::Reader {
+/// A .npz file, read as far as it is asked for. Thread-safe.
+class Archive {
  public:
-  MemoryReader(std::string url, std::vector<std::byte> bytes)
-      : url_(std::move(url)), bytes_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+  /// Throws CheckpointError if the file is damaged.
+  explicit Archive(std::unique_ptr<storage::Reader> file) : file_(std::move(file)) {
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t* source = zip_source_function_create(&Archive::call, this, &error);
+    archive_ = source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
+    if (archive_ != nullptr) return;
+    const std::string why = zip_error_strerror(&error);
+    zip_source_free(source);
+    zip_error_fini(&error);
+    damaged(why);
+  }
+  ~Archive() { zip_discard(archive_); }
+  Archive(const Archive&) = delete;
+  Archive& operator=(const Archive&) = delete;
+
+  const std::string& url() const { return file_->url(); }
+  std::uint64_t count() const { return static_cast<std::uint64_t>(zip_get_num_entries(archive_, 0)); }
+
+  zip_stat_t about(std::uint64_t entry) {
+    zip_stat_t about;
+    if (zip_stat_index(archive_, entry, 0, &about) != 0) damaged(zip_strerror(archive_));
+    return about;
+  }
+
+  zip_file_t* open(std::uint64_t entry) { return zip_fopen_index(archive_, entry, 0); }
+
+  [[noreturn]] void damaged(const std::string& what) const {
+    fail<CheckpointError>("[checkpoint] {} is damaged, or no .npz file: {}{}", url(), what,
+                          trouble_.empty() ? "" : " (" + trouble_ + ")");
+  }
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  /// What libzip asks of the file.
+  static zip_int64_t call(void* self, void* data, zip_uint64_t size, zip_source_cmd_t command) {
+    return static_cast<Archive*>(self)->answer(data, size, command);
+  }
+
+  zip_int64_t answer(void* data, zip_uint64_t size, zip_source_cmd_t command) {
+    switch (command) {
+      case ZIP_SOURCE_OPEN:
+        position_ = 0;
+        return 0;
+      case ZIP_SOURCE_READ:
+        return read(static_cast<std::byte*>(data), size);
+      case ZIP_SOURCE_CLOSE:
+      case ZIP_SOURCE_FREE:
+        return 0;
+      case ZIP_SOURCE_STAT: {
+        auto* about = static_cast<zip_stat_t*>(data);
+        zip_stat_init(about);
+        about->valid = ZIP_STAT_SIZE;
+        about->size = file_->size();
+        return sizeof *about;
+      }
+      case ZIP_SOURCE_ERROR:
+        return zip_error_to_data(&error_, data, size);
+      case ZIP_SOURCE_SEEK: {
+        const zip_int64_t to = zip_source_seek_compute_offset(position_, file_->size(), data, size, &error_);
+        if (to < 0) return -1;
+        position_ = static_cast<std::uint64_t>(to);
+        return 0;
+      }
+      case ZIP_SOURCE_TELL:
+        return static_cast<zip_int64_t>(position_);
+      case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+                                              ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE,
+                                              ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_SUPPORTS, -1);
+      default:
+        zip_error_set(&error_, ZIP_ER_OPNOTSUPP, 0);
+        return -1;
+    }
+  }
+
+  // By blocks, for an object store answers each read by a request.
+  zip_int64_t read(std::byte* into, std::uint64_t size) {
+    constexpr std::uint64_t kBlock = std::uint64_t{256} << 10;
+    try {
+      if (position_ >= file_->size()) return 0;
+      if (position_ < block_begin_ || position_ >= block_begin_ + block_.size()) {
+        block_begin_ = position_ / kBlock * kBlock;
+        block_.resize(std::min(kBlock, file_->size() - block_begin_));
+        file_->read(block_begin_, block_);
+      }
+      const std::uint64_t got = std::min(size, block_begin_ + block_.size() - position_);
+      std::memcpy(into, block_.data() + (position_ - block_begin_), got);
+      position_ += got;
+      return static_cast<zip_int64_t>(got);
+    } catch (const StorageError& error) {  // not through libzip, which is C
+      block_.clear();
+      trouble_ = error.what();
+      zip_error_set(&error_, ZIP_ER_READ, 0);
+      return -1;
+    }
+  }
+
+  const std::unique_ptr<storage::Reader> file_;
+  std::mutex mutex_;  // libzip has none
+  zip_t* archive_ = nullptr;
+  zip_error_t error_{};
+  std::uint64_t position_ = 0, block_begin_ = 0;
+  std::vector<std::byte> block_;
+  std::string trouble_;
+};
+
+/// An entry of a .npz file, unpacked as far as it is asked for. Its size in the file is not trusted: memory
+/// is allocated as the bytes are read.
+class EntryReader : public storage::Reader {
+ public:
+  EntryReader(std::shared_ptr<Archive> archive, std::uint64_t entry)
+      : archive_(std::move(archive)), file_(nullptr, zip_fclose), entry_(entry) {
+    const zip_stat_t about = archive_->about(entry);
+    name_ = about.name;
+    url_ = archive_->url() + ":" + name_;
+    size_ = about.size;
+  }
+  ~EntryReader() override {
+    const std::lock_guard lock(archive_->mutex());
+    file_.reset();
+  }
+
+  const std::string& name() const { return name_; }
   const std::string& url() const override { return url_; }
-  std::uint64_t size() const override { return bytes_->size(); }
+  std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    if (offset > size() || into.size() > size() - offset) fail<StorageError>("cannot read {}: it ends", url_);
-    if (!into.empty()) std::memcpy(into.data(), bytes_->data() + offset, into.size());
+    if (offset > size_ || into.size() > size_ - offset) fail<StorageError>("cannot read {}: it ends", url_);
+    const std::lock_guard lock(archive_->mutex());
+    unpack(offset + into.size());
+    if (!into.empty()) std::memcpy(into.data(), content_.data() + offset, into.size());
   }
   std::shared_ptr<const std::byte> map() const override { return nullptr; }
 
  private:
-  std::string url_;
-  std::shared_ptr<const std::vector<std::byte>> bytes_;
+  void unpack(std::uint64_t end) const {
+    constexpr std::size_t kBlock = 1 << 16;
+    if (content_.size() >= end) return;
+    if (file_ == nullptr) file_.reset(archive_->open(entry_));
+    std::vector<std::byte> block(kBlock);
+    // At its end once more, where the checksum is compared.
+    while (!ended_ && (content_.size() < end || content_.size() == size_)) {
+      const zip_int64_t got = file_ == nullptr ? -1 : zip_fread(file_.get(), block.data(), block.size());
+      if (got < 0) archive_->damaged("its entry " + shown(name_) + " cannot be read");
+      content_.insert(content_.end(), block.begin(), block.begin() + got);
+      ended_ = got == 0;
+      if (content_.size() > size_ || (ended_ && content_.size() != size_))
+        archive_->damaged("its entry " + shown(name_) + " has another size");
+    }
+  }
+
+  const std::shared_ptr<Archive> archive_;
+  mutable std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file_;
+  const std::uint64_t entry_;
+  std::string name_, url_;
+  std::uint64_t size_ = 0;
+  mutable std::vector<std::byte> content_;
+  mutable bool ended_ = false;
 };
 
 /// The elements in row-major order, of those in column-major order.
@@ -54,19 +202,39 @@ std::vector<std::byte> row_major(const std::vector<std::byte>& columns, const Sh
   return rows;
 }
 
+/// The elements of a file in column-major order, in row-major order once they are read.
+class RowMajorReader : public storage::Reader {
+ public:
+  RowMajorReader(data::internal::File file, data::internal::NpyHeader header)
+      : file_(std::move(file)), header_(std::move(header)) {}
+  const std::string& url() const override { return file_.url(); }
+  std::uint64_t size() const override { return file_.size() - header_.bytes; }
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    if (offset > size() || into.size() > size() - offset)
+      fail<StorageError>("cannot read {}: it ends", url());
+    std::call_once(once_, [&] {
+      rows_ = row_major(file_.bytes(header_.bytes, size()), header_.shape, size_of(header_.dtype));
+    });
+    if (!into.empty()) std::memcpy(into.data(), rows_.data() + offset, into.size());
+  }
+  std::shared_ptr<const std::byte> map() const override { return nullptr; }
+
+ private:
+  const data::internal::File file_;
+  const data::internal::NpyHeader header_;
+  mutable std::once_flag once_;
+  mutable std::vector<std::byte> rows_;
+};
+
 NumpyArray open_array(std::string path, std::unique_ptr<storage::Reader> reader) {
-  const storage::Reader& bytes = *reader;
   data::internal::File file("checkpoint", std::move(reader));
   const data::internal::NpyHeader header = data::internal::read_npy_header(file);
   NumpyArray array{std::move(path),
                    {header.dtype, std::string(safetensors::name_of(header.dtype)), header.shape, false, {}},
                    nullptr};
   Part part{whole(header.shape), 0, header.bytes, array.path, {}, ""};
-  std::vector<std::byte> elements;
   if (header.fortran_order && header.shape.size() > 1) {
-    elements =
-        row_major(file.bytes(header.bytes, file.size() - header.bytes), header.shape, size_of(header.dtype));
-    array.reader = std::make_unique<MemoryReader>(bytes.url(), std::move(elements));
+    array.reader = std::make_unique<RowMajorReader>(std::move(file), header);
     part.offset = 0;
   } else {
     array.reader = file.release();
@@ -87,42 +255,15 @@ std::vector<NumpyArray> open_npy(std::unique_ptr<storage::Reader> file) {
   return arrays;
 }
 
-std::vector<NumpyArray> open_npz(const storage::Reader& file) {
-  const std::string bytes = storage::read_whole(file, std::uint64_t{1} << 40);
-  zip_error_t error;
-  zip_error_init(&error);
-  auto damaged = [&](const std::string& what) {
-    fail<CheckpointError>("[checkpoint] {} is damaged, or no .npz file: {}", file.url(), what);
-  };
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  zip_t* opened =
-      source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (opened == nullptr) {
-    zip_source_free(source);
-    damaged(zip_error_strerror(&error));
-  }
-  const std::unique_ptr<zip_t, void (*)(zip_t*)> archive(opened, zip_discard);
+std::vector<NumpyArray> open_npz(std::unique_ptr<storage::Reader> file) {
+  const auto archive = std::make_shared<Archive>(std::move(file));
   std::vector<NumpyArray> arrays;
-  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
-    zip_stat_t about;
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &about) != 0)
-      damaged(zip_strerror(archive.get()));
-    std::string name = about.name;
-    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> entry(
-        zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0), zip_fclose);
-    // A size in a file is not trusted: memory is allocated as the bytes are read.
-    std::vector<std::byte> content;
-    std::vector<std::byte> block(1 << 20);
-    for (zip_int64_t got = 1; got > 0;) {
-      got = entry == nullptr ? -1 : zip_fread(entry.get(), block.data(), block.size());
-      if (got < 0) damaged("its entry " + name + " cannot be read");
-      content.insert(content.end(), block.begin(), block.begin() + got);
-    }
-    if (content.size() != about.size) damaged("its entry " + name + " has another size");
-    const std::string url = file.url() + ":" + name;
+  for (std::uint64_t i = 0; i < archive->count(); ++i) {
+    auto entry = std::make_unique<EntryReader>(archive, i);
+    std::string name = entry->name();
     if (name.ends_with(kEnding)) name.resize(name.size() - kEnding.size());
     try {
-      arrays.push_back(open_array(name, std::make_unique<MemoryReader>(url, std::move(content))));
+      arrays.push_back(open_array(name, std::move(entry)));
     } catch (const DataError& wrong) {
       throw CheckpointError(wrong.what());
     }

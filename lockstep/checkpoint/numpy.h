@@ -22,8 +22,9 @@ struct NumpyArray {
 /// The array of a .npy file; its path is the root.
 std::vector<NumpyArray> open_npy(std::unique_ptr<storage::Reader> file);
 
-/// The arrays of a .npz file, by their names. Reads the whole file into memory and verifies all its
-/// checksums. Throws CheckpointError if it is damaged.
-std::vector<NumpyArray> open_npz(const storage::Reader& file);
+/// The arrays of a .npz file, by their names. Reads headers only; an array is unpacked, and its checksum
+/// verified, when it is read, and stays in memory from then on. Throws CheckpointError, then as well, if the
+/// file is damaged.
+std::vector<NumpyArray> open_npz(std::unique_ptr<storage::Reader> file);
 
 }  // namespace lockstep::checkpoint

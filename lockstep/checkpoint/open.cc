@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/checkpoint/numpy.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/part_writer.h"
@@ -33,7 +34,7 @@ class Opener {
     } else if (url.ends_with(".npy")) {
       add_numpy(open_npy(storage::open_file(url)));
     } else if (url.ends_with(".npz")) {
-      add_numpy(open_npz(*storage::open_file(url)));
+      add_numpy(open_npz(storage::open_file(url)));
     } else {
       opened_->store_ = storage::open_store(url);
       open_folder();
@@ -81,7 +82,7 @@ class Opener {
       for (const auto& [tensor, found] : tensors) {
         if (!found) {
           fail<CheckpointError>("[checkpoint] according to {}, {} has the tensor {}, but it does not",
-                                store.url(kIndexName), store.url(file), tensor);
+                                store.url(kIndexName), store.url(file), shown(tensor));
         }
       }
     }
@@ -108,7 +109,8 @@ class Opener {
       ArrayInfo array{safetensors::dtype_of_name(tensor.dtype), tensor.dtype, tensor.shape, false, {}};
       array.parts.push_back({whole(tensor.shape), manifest.files.size(), tensor.offset, tensor.name, {}, ""});
       if (!manifest.arrays.emplace(tensor.name, std::move(array)).second) {
-        fail<CheckpointError>("[checkpoint] {}: several files have a tensor {}", opened_->url_, tensor.name);
+        fail<CheckpointError>("[checkpoint] {}: several files have a tensor {}", opened_->url_,
+                              shown(tensor.name));
       }
     }
     manifest.files.push_back({name, reader->size(), header.bytes, ""});

@@ -87,9 +87,9 @@ def main():
         shown = subprocess.run([lockstep, "ckpt", "cat", os.path.join(folder, "columns.npy"), ""], check=True,
                                stdout=subprocess.PIPE, text=True).stdout
         assert "f32[2,3,4]" in shown and "[12. 13. 14. 15.]" in shown, shown
-        damaged = subprocess.run([lockstep, "ckpt", "ls", os.path.join(folder, "damaged.npz")], stderr=subprocess.PIPE,
+        damaged = subprocess.run([lockstep, "ckpt", "verify", os.path.join(folder, "damaged.npz")], stderr=subprocess.PIPE,
                                  text=True)
-        assert damaged.returncode == 2 and "damaged.npz" in damaged.stderr, damaged.stderr
+        assert damaged.returncode == 1 and "damaged.npz" in damaged.stderr, damaged.stderr
         subprocess.run([lockstep, "ckpt", "export", numbers, os.path.join(folder, "from_npz")], check=True)
         subprocess.run([python, __file__, "--read", folder], check=True)
 
