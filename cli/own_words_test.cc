@@ -188,7 +188,7 @@ TEST(OwnWords, OfEachSubcommand_WithHostileNames_AreShown) {
       {"run", "-n", "1", "--show-output", bytes, "--", "true"},
       {"run", "--hostfile", name, "--", "true"},
       {"run", "--hosts", "a" + bytes, "--", "true"},
-      {"run", "--hosts", "a:1,h\x1b7\x7f\u202e\xe9:1", "--rsh", rsh, "--", "true"},
+      {"run", "--hosts", "a:1,h\0337\x7f\u202e\xe9:1", "--rsh", rsh, "--", "true"},
       {"run", "--hosts", "a:1", "--rsh", agent, "--", "true"},
       {"run", "--hosts", "a:1", "--rsh", name, "--", "true"},
       {"run", "-n", "1", "--interface", bytes, "--hosts", "a:1", "--rsh", rsh, "--", "true"},

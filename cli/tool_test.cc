@@ -94,6 +94,7 @@ std::unique_ptr<coordination::CoordinationClient> join() {
   options.identity = {.job_id = std::getenv("LOCKSTEP_JOB_ID"),
                       .attempt = std::atoi(std::getenv("LOCKSTEP_ATTEMPT")),
                       .secret = std::getenv("LOCKSTEP_JOB_SECRET")};
+  options.tls = coordination::TlsFiles::from(Environment::process());
   if (const char* heartbeat = std::getenv("LOCKSTEP_HEARTBEAT_TIMEOUT")) {
     options.heartbeat_timeout = std::chrono::seconds(std::atoi(heartbeat));
   }

@@ -21,6 +21,7 @@ from reference import Reference
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "docs/site/mkdocs.yml"
+ROOT_PAGES = {"README.md": "index.md", "SECURITY.md": "security.md"}
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".json": "json", ".proto": "protobuf"}
@@ -63,8 +64,8 @@ class Pages:
         if "://" in link:
             return link
         file = Path(os.path.normpath(source.parent / link))
-        if file == ROOT / "README.md":
-            to = "index.md"
+        if file.parent == ROOT and file.name in ROOT_PAGES:
+            to = ROOT_PAGES[file.name]
         elif file.suffix == ".md" and (ROOT / "docs") in file.parents:
             to = str(file.relative_to(ROOT / "docs"))
         else:
@@ -163,7 +164,8 @@ def main():
         shutil.rmtree(folder / name, ignore_errors=True)
     doxygen(folder)
     pages = Pages(folder / "pages")
-    pages.add(ROOT / "README.md", "index.md")
+    for name, page in ROOT_PAGES.items():
+        pages.add(ROOT / name, page)
     for page in sorted((ROOT / "docs").rglob("*.md")):
         pages.add(page, str(page.relative_to(ROOT / "docs")))
     pages.add_sources()
