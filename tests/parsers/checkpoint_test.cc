@@ -5,7 +5,9 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/numpy.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/test_npz.h"
 #include "lockstep/checkpoint/tiles.h"
 #include "tests/parsers/fuzz.h"
 #include "tests/parsers/memory_file.h"
@@ -80,6 +82,24 @@ TEST(Safetensors, MutatedHeader_IsReadOrRefused) {
              std::memcpy(bytes.data(), &length, 8);
              return bytes + inner + std::string(24, '\1');
            }});
+}
+
+TEST(Npz, Mutated_IsReadOrRefused) {
+  using data::test::npy_file;
+  const std::string numbers(24, 'x');
+  fuzz<CheckpointError, StorageError>(
+      {.name = "npz",
+       .seeds = {test::npz_file({test::npz_entry("a", npy_file("<f4", "(2, 3)", numbers)),
+                                 test::npz_entry("b", npy_file("<f4", "(3, 2)", numbers, "True"))}),
+                 test::npz_file({test::npz_entry("", npy_file("|b1", "(24,)", numbers))}),
+                 test::npz_file({})},
+       .read = [](const std::string& bytes) {
+         for (const NumpyArray& array : open_npz(std::make_unique<MemoryFile>(bytes))) {
+           const Part& part = array.info.parts.front();
+           std::vector<std::byte> elements(std::min<std::uint64_t>(bytes_of(array.info), 1 << 16));
+           array.reader->read(part.offset, elements);
+         }
+       }});
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "lockstep/base/digest.h"
+#include "lockstep/jit/jit.h"
+#include "lockstep/ops/ops.h"
+#include "tests/parsers/fuzz.h"
+
+namespace lockstep::parsers {
+namespace {
+
+/// Where the machine code begins, the last field of the message: its tag, its length, and as many bytes.
+std::size_t begin_of_code(const std::string& message) {
+  for (std::size_t at = 0; at < message.size(); ++at) {
+    if (message[at] != 0x42) continue;
+    std::uint64_t length = 0;
+    std::size_t next = at + 1;
+    for (int shift = 0; next < message.size() && shift < 63; shift += 7) {
+      const auto byte = static_cast<unsigned char>(message[next++]);
+      length |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    if (length > 100 && next + length == message.size()) return at;
+  }
+  throw std::logic_error("no machine code");
+}
+
+/// All but the machine code, which is run as it is (docs/executables.md).
+TEST(Executables, Mutated_AreReadOrRefused) {
+  const Array x = full({8, 2}, 0.5f);
+  const std::string bytes =
+      jit([](Array x) { return std::pair(sum(sin(x)), x * 2.f); }).lower(x).compile().serialize();
+  const std::string magic = bytes.substr(0, bytes.find('\n') + 1);
+  const std::string message = bytes.substr(magic.size() + digest("").size());
+  const std::size_t end = begin_of_code(message);
+  const std::string code = message.substr(end);
+  fuzz<Error>(
+      {.name = "executable",
+       .seeds = {message.substr(0, end)},
+       .read = [](const std::string& file) { load_executable<std::pair<Array, Array>>(file); },
+       .wrap = [&](const std::string& changed) { return magic + digest(changed + code) + changed + code; },
+       .mutations = 300,
+       .memory = std::size_t{256} << 20});
+}
+
+}  // namespace
+}  // namespace lockstep::parsers

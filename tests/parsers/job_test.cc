@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "job.pb.h"
+#include "lockstep/base/clock.h"
+#include "lockstep/base/fail.h"
+#include "lockstep/base/log.h"
+#include "lockstep/collectives/connection.h"
+#include "lockstep/collectives/stall.h"
+#include "lockstep/collectives/tcp_link.h"
+#include "lockstep/coordination/state_machine.h"
+#include "lockstep/runtime/compile_cache.h"
+#include "lockstep/testing/temporary_folder.h"
+#include "tests/parsers/fuzz.h"
+
+// What the processes of a job send to each other and to the coordinator, and what they find on disk.
+
+namespace lockstep::parsers {
+namespace {
+
+using namespace coordination;
+using collectives::Link;
+
+/// Puts relayed calls into the service, as the coordinator does; counts answers.
+class Calls {
+ public:
+  explicit Calls(Service& service) : service_(service) {}
+
+  void serve(const RelayCall& call) {
+    const CallId id = next_call_id();
+    if (call.kind() == RelayCall::CANCEL) {
+      if (const auto found = open_.find(call.id()); found != open_.end()) service_.cancel(found->second);
+      return;
+    }
+    open_[call.id()] = id;
+    ++asked_;
+    const auto done = [this](const auto&...) { ++answered_; };
+    const std::vector<int> tasks(call.tasks().begin(), call.tasks().end());
+    switch (call.kind()) {
+      case RelayCall::REGISTER:
+        return service_.register_task(
+            id, {call.task(), call.incarnation(), {call.host(), call.pid()}, call.attempt()}, done);
+      case RelayCall::HEARTBEAT:
+        return service_.heartbeat(id, call.service(), call.task(), call.incarnation(), done);
+      case RelayCall::POLL:
+        return service_.poll_for_error(id, call.service(), call.task(), done);
+      case RelayCall::SHUTDOWN:
+        return service_.shutdown_task(id, call.service(), call.task(), done);
+      case RelayCall::WATCH:
+        return service_.watch_tasks(id, call.service(), call.number(), done);
+      case RelayCall::INSERT:
+        return service_.insert(id, call.service(), call.key(), call.value(), call.flag(), done);
+      case RelayCall::GET:
+        return service_.get(id, call.service(), call.key(), done);
+      case RelayCall::TRY_GET:
+        return service_.try_get(id, call.service(), call.key(), done);
+      case RelayCall::INCREMENT:
+        return service_.increment(id, call.service(), call.key(), call.number(), done);
+      case RelayCall::DIRECTORY:
+        return service_.get_directory(id, call.service(), call.key(), done);
+      case RelayCall::ERASE:
+        return service_.erase(id, call.service(), call.key(), done);
+      case RelayCall::BARRIER:
+        return service_.barrier(id, call.service(),
+                                {call.key(), call.number(), call.timeout_ms(), tasks, call.task()}, done);
+      case RelayCall::CANCEL_BARRIER:
+        return service_.cancel_barrier(id, call.service(), call.key(), call.number(), done);
+      case RelayCall::ALIVE:
+        return service_.get_alive_tasks(id, call.service(), call.task(), tasks, done);
+      case RelayCall::REPORT: {
+        FailureReport report{static_cast<FailureKind>(call.report().kind()), {}, call.report().how()};
+        for (const auto& subject : call.report().subjects())
+          report.subjects.push_back({subject.task_id(), subject.incarnation()});
+        return service_.report_failure(id, call.service(), report, done);
+      }
+      case RelayCall::DESCRIBE:
+        return service_.describe(id, call.flag(), done);
+      default:
+        return done();
+    }
+  }
+
+  bool all_answered() const { return asked_ == answered_; }
+
+ private:
+  Service& service_;
+  std::map<std::uint64_t, CallId> open_;
+  int asked_ = 0, answered_ = 0;
+};
+
+RelayCall call_of(RelayCall::Kind kind, int task, const std::string& key = "",
+                  const std::string& value = "") {
+  static std::uint64_t id = 0;
+  RelayCall call;
+  call.set_kind(kind);
+  call.set_id(++id);
+  call.set_service(77);
+  call.set_task(task);
+  call.set_incarnation(100);
+  call.set_host("node");
+  call.set_pid(4711);
+  call.set_key(key);
+  call.set_value(value);
+  call.set_timeout_ms(1000);
+  return call;
+}
+
+std::string batch_of(const std::vector<RelayCall>& calls) {
+  RelayBatch batch;
+  for (const RelayCall& call : calls) *batch.add_calls() = call;
+  return batch.SerializeAsString();
+}
+
+TEST(CoordinationMessages, Mutated_AreAnsweredOnce) {
+  google::protobuf::SetLogHandler(nullptr);  // a line for each text that is no UTF-8
+  RelayCall report = call_of(RelayCall::REPORT, 1);
+  report.mutable_report()->set_how("it is gone");
+  report.mutable_report()->add_subjects()->set_task_id(1);
+  RelayCall barrier = call_of(RelayCall::BARRIER, 0, "b");
+  barrier.add_tasks(0);
+  barrier.add_tasks(1);
+  RelayCall cancel = call_of(RelayCall::CANCEL, 0);
+  cancel.set_id(barrier.id());
+  const std::vector<RelayCall> join = {call_of(RelayCall::REGISTER, 0), call_of(RelayCall::REGISTER, 1)};
+  const auto joined = [&](std::vector<RelayCall> calls) {
+    calls.insert(calls.begin(), join.begin(), join.end());
+    return batch_of(calls);
+  };
+  const auto both = [](RelayCall::Kind kind, const std::string& key = "") {
+    return std::vector<RelayCall>{call_of(kind, 0, key), call_of(kind, 1, key)};
+  };
+  fuzz<Error>(
+      {.name = "coordination messages",
+       .seeds = {joined({call_of(RelayCall::INSERT, 0, "a/b", "12"), call_of(RelayCall::GET, 1, "a/b"),
+                         call_of(RelayCall::TRY_GET, 1, "c"), call_of(RelayCall::INCREMENT, 1, "a/b"),
+                         call_of(RelayCall::DIRECTORY, 0, "a"), call_of(RelayCall::ERASE, 0, "a")}),
+                 joined({barrier, call_of(RelayCall::BARRIER, 1, "b"),
+                         call_of(RelayCall::CANCEL_BARRIER, 0, "b"), cancel}),
+                 joined({call_of(RelayCall::HEARTBEAT, 0), call_of(RelayCall::POLL, 1),
+                         call_of(RelayCall::WATCH, 0), call_of(RelayCall::ALIVE, 1),
+                         call_of(RelayCall::DESCRIBE, 0), report}),
+                 joined(both(RelayCall::SHUTDOWN)), batch_of(both(RelayCall::BARRIER, "early"))},
+       .read = [](const std::string& bytes) {
+         RelayBatch batch;
+         if (!batch.ParseFromString(bytes)) fail<Error>("no batch");
+         ManualClock clock;
+         ServerOptions options;
+         options.num_processes = 2;
+         StateMachine machine(options, clock, 77);
+         Calls calls(machine);
+         for (const RelayCall& call : batch.calls()) {
+           calls.serve(call);
+           clock.advance(std::chrono::milliseconds(700));
+           machine.tick();
+           for (const TaskInfo& task : machine.tasks())
+             if (task.task < 0 || task.task > 1) throw std::logic_error("a task that is none");
+         }
+         machine.stop();
+         if (!calls.all_answered()) throw std::logic_error("a call was not answered once");
+       }});
+}
+
+/// Two ends of a connection of this process.
+std::pair<collectives::FileDescriptor, collectives::FileDescriptor> socket_pair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    throw std::logic_error("socketpair");
+  return {collectives::FileDescriptor(ends[0]), collectives::FileDescriptor(ends[1])};
+}
+
+void send_all(int descriptor, const std::string& bytes) {
+  if (send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
+    throw std::logic_error("send");
+}
+
+template <class T>
+std::string as_bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string frame_of(collectives::MessageType type, const std::string& text) {
+  collectives::Header header{};
+  header.type = type;
+  header.from = 1;
+  header.pid = 4711;
+  return as_bytes(static_cast<std::uint32_t>(sizeof header + text.size())) + as_bytes(header) + text;
+}
+
+TEST(PeersMessages, AfterTheGreeting_Mutated_AreReadOrEndTheConnection) {
+  using namespace collectives;
+  const std::string waits = encode(std::vector<Wait>{{}});
+  fuzz<Error>({.name = "messages of peers over TCP",
+               .seeds = {frame_of(MessageType::kHello, "node") + frame_of(MessageType::kWaits, waits),
+                         frame_of(MessageType::kDivergence, "psum differs") + frame_of(MessageType::kBye, ""),
+                         frame_of(MessageType::kAsk, std::string(kMaxText, 'x'))},
+               .read =
+                   [](const std::string& bytes) {
+                     auto [here, there] = socket_pair();
+                     const auto accepted =
+                         tcp_connection(std::move(here), {.key = "k", .self = 0, .process = -1});
+                     const auto called =
+                         tcp_connection(std::move(there), {.key = "k", .self = 1, .process = 0});
+                     collectives::Message message;
+                     FileDescriptor none;
+                     for (int i = 0; i < 4 && !(accepted->is_proved() && called->is_proved()); ++i) {
+                       accepted->hear(message, none);
+                       called->hear(message, none);
+                     }
+                     if (!accepted->is_proved() || accepted->process != 1)
+                       throw std::logic_error("no greeting");
+                     // Less than the socket takes at a time.
+                     send_all(called->descriptor(), bytes.substr(0, 100 << 10));
+                     Connection::Heard heard;
+                     while ((heard = accepted->hear(message, none)) == Connection::Heard::kMessage) {
+                       if (message.text.size() > kMaxText)
+                         throw std::logic_error("a message that is too long");
+                       if (message.header.type == MessageType::kWaits) find_ring(decode(message.text), 0);
+                     }
+                     if (heard == Connection::Heard::kEnd) fail<Error>("ended");
+                   },
+               .mutations = 1000,
+               .memory = std::size_t{8} << 20});
+}
+
+TEST(PeersMessages, InPlaceOfAGreeting_Mutated_ProveNothing) {
+  using namespace collectives;
+  fuzz<Error>(
+      {.name = "greetings of peers over TCP",
+       .seeds = {as_bytes(std::uint32_t{40}) + "1 0 0123456789abcdef0123456789abcdef 012",
+                 frame_of(MessageType::kHello, "node"), as_bytes(std::uint32_t{256}) + std::string(256, '1')},
+       .read =
+           [](const std::string& bytes) {
+             auto [here, there] = socket_pair();
+             const auto accepted = tcp_connection(std::move(here), {.key = "k", .self = 0, .process = -1});
+             send_all(there.get(), bytes.substr(0, 100 << 10));
+             collectives::Message message;
+             FileDescriptor none;
+             const auto heard = accepted->hear(message, none);
+             if (heard == Connection::Heard::kMessage || accepted->is_proved())
+               throw std::logic_error("a stranger was believed");
+           },
+       .mutations = 1000,
+       .refuses = false,
+       .memory = std::size_t{1} << 20});
+}
+
+/// Takes parts into memory of their own; drops what is too large for the test.
+class Mailbox : public collectives::LinkOwner {
+ public:
+  bool proved(Link&) override { return true; }
+  collectives::Incoming* begins(Link&, const collectives::PartHeader& part) override {
+    auto& message = messages_[part.message];
+    if (message == nullptr) {
+      message = std::make_unique<collectives::Incoming>();
+      message->message = part.message;
+      message->bytes = part.bytes;
+      if (part.bytes <= kMost) message->own.resize(part.bytes);
+      message->into = message->own.empty() ? nullptr : message->own.data();
+    } else if (message->bytes != part.bytes || part.length > message->bytes - message->arrived) {
+      return nullptr;  // as one that has not begun
+    }
+    return message.get();
+  }
+  void has_arrived(collectives::Incoming& message) override { messages_.erase(message.message); }
+
+ private:
+  static constexpr std::size_t kMost = 1 << 16;
+  std::map<std::uint64_t, std::unique_ptr<collectives::Incoming>> messages_;
+};
+
+std::string part_of(const collectives::PartHeader& part) {
+  return as_bytes(part) + std::string(part.length, 'x');
+}
+
+TEST(DataConnections, AfterTheGreeting_Mutated_TouchOnlyTheirMemory) {
+  using namespace collectives;
+  fuzz<Error>(
+      {.name = "parts over data connections",
+       .seeds = {part_of({1, 1, 64, 0, 32}) + part_of({1, 1, 64, 32, 32}) + part_of({2, 2, 0, 0, 0}),
+                 part_of({1, 7, 40'000, 0, 40'000}) + part_of({3, 8, 8, 0, 8})},
+       .read =
+           [](const std::string& bytes) {
+             auto [here, there] = socket_pair();
+             Mailbox owner;
+             const LinkProof one{"secret", std::string(32, 'a')}, other{"secret", std::string(32, 'b')};
+             Link accepted(owner, one, std::move(here));
+             Link called(owner, other, std::move(there), one.own, 0);
+             for (int i = 0; i < 4 && !(accepted.is_open() && called.is_open()); ++i) {
+               called.send_some();
+               called.read_some();
+               accepted.read_some();
+               accepted.send_some();
+             }
+             if (!accepted.is_open() || accepted.other != other.own) throw std::logic_error("no greeting");
+             send_all(called.descriptor(), bytes.substr(0, 100 << 10));
+             while (accepted.read_some() || accepted.go_on()) {
+               if (accepted.has_ended()) break;
+             }
+             if (accepted.has_ended()) fail<Error>("ended");
+           },
+       .mutations = 1000,
+       .memory = std::size_t{16} << 20});
+}
+
+TEST(DataConnections, InPlaceOfAGreeting_Mutated_ProveNothing) {
+  using namespace collectives;
+  fuzz<Error>(
+      {.name = "greetings over data connections",
+       .seeds = {std::string(32, 'b') + std::string(52, '\0'), "lockstep data 1\n" + std::string(16, 'n')},
+       .read =
+           [](const std::string& bytes) {
+             for (const bool accepts : {true, false}) {
+               auto [here, there] = socket_pair();
+               Mailbox owner;
+               const LinkProof one{"secret", std::string(32, 'a')};
+               const auto link =
+                   accepts ? std::make_unique<Link>(owner, one, std::move(here))
+                           : std::make_unique<Link>(owner, one, std::move(here), std::string(32, 'b'), 0);
+               link->send_some();
+               send_all(there.get(), bytes.substr(0, 100 << 10));
+               for (int i = 0; i < 10 && link->read_some(); ++i) link->send_some();
+               if (link->is_open()) throw std::logic_error("a stranger was believed");
+             }
+           },
+       .mutations = 1000,
+       .refuses = false,
+       .memory = std::size_t{1} << 20});
+}
+
+TEST(CacheEntries, Mutated_AreUsedAsTheyWereKept_OrNotUsed) {
+  const testing::TemporaryFolder folder;
+  const std::string key = "the program and the machine", code(500, 'c');
+  runtime::CompileCache cache({.folder = (folder.path() / "cache").string()});
+  logging::set_level(logging::Level::kOff);
+  cache.store(key, code);
+  const std::string path = cache.path_of(key);
+  std::ifstream file(path, std::ios::binary);
+  const std::string entry{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_GT(entry.size(), code.size());
+  fuzz<Error>({.name = "entries of the compilation cache",
+               .seeds = {entry},
+               .read =
+                   [&](const std::string& bytes) {
+                     std::filesystem::remove(path);
+                     std::ofstream(path, std::ios::binary) << bytes;
+                     std::filesystem::permissions(path, std::filesystem::perms(0600));
+                     const auto found = cache.find(key);
+                     if (!found) fail<Error>("not used");
+                     if (*found != code) throw std::logic_error("other code than was kept");
+                   },
+               .mutations = 1000});
+  logging::set_level(logging::Level::kInfo);
+}
+
+}  // namespace
+}  // namespace lockstep::parsers
