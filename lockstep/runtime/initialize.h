@@ -108,7 +108,7 @@ struct InitializeOptions {
   std::optional<std::int64_t> max_compiled_programs;
 
   /// Sums and products of floats have the same bits however the devices are distributed over processes and
-  /// hosts (docs/transport.md#reproducible-sums); LOCKSTEP_REPRODUCIBLE_SUMS, off. All processes of a job
+  /// hosts (docs/transport.md, "Reproducible sums"); LOCKSTEP_REPRODUCIBLE_SUMS, off. All processes of a job
   /// must have the same. Throws InitializationError on platforms whose compiler makes the collectives.
   std::optional<bool> reproducible_sums;
 
