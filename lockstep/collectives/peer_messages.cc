@@ -14,6 +14,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/collectives/world.h"
 #include "lockstep/coordination/proof.h"
 
@@ -94,7 +95,7 @@ std::pair<sockaddr_un, socklen_t> socket_address(const std::string& name) {
 
 FileDescriptor open_socket() {
   FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd) fail("cannot open a unix socket: {}", std::strerror(errno));
+  if (!fd) fail("cannot open a unix socket: {}", describe_error(errno));
   return fd;
 }
 

@@ -13,6 +13,7 @@
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/peers_impl.h"
 
@@ -50,7 +51,7 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
   auto [address, size] = socket_address(own_.name);
   if (bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(listening_.get(), SOMAXCONN) != 0) {
-    fail("cannot listen on a unix socket: {}", std::strerror(errno));
+    fail("cannot listen on a unix socket: {}", describe_error(errno));
   }
   listens_alone_.emplace(listening_.get());
   wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -319,7 +320,7 @@ FileDescriptor Peers::Impl::accept_at(const FileDescriptor& listening) {
   // It stays readable while this process cannot have another descriptor, or the kernel no memory.
   if (!std::exchange(said_short_, true)) {
     logging::warning("collectives: a process that connects to this one has to wait: {}",
-                     std::strerror(error));
+                     describe_error(error));
   }
   accept_again_ = steady_clock::now() + kPoll;
   return {};

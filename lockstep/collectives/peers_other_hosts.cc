@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/lane.h"
@@ -18,7 +19,7 @@ namespace {
 
 FileDescriptor tcp_socket(const SocketAddress& address) {
   FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail("cannot open a TCP socket: {}", std::strerror(errno));
+  if (!fd) fail("cannot open a TCP socket: {}", describe_error(errno));
   prepare_connection(fd.get());
   return fd;
 }
@@ -32,7 +33,7 @@ void Peers::Impl::listen_to_other_hosts() {
   socklen_t size = address.size;
   if (bind(other_hosts_.get(), address.get(), size) != 0 || listen(other_hosts_.get(), SOMAXCONN) != 0 ||
       getsockname(other_hosts_.get(), address.get(), &size) != 0) {
-    fail("cannot listen for processes of other hosts at {}: {}", address.to_string(), std::strerror(errno));
+    fail("cannot listen for processes of other hosts at {}: {}", address.to_string(), describe_error(errno));
   }
   if (options_.tls.given()) tls_ = coordination::Tls::load(options_.tls);
   own_.control = address.to_string();
@@ -213,7 +214,7 @@ FileDescriptor Peers::Impl::connect_by_tcp(int process, const SocketAddress& add
     if (steady_clock::now() - start > options_.timeout) error = ETIMEDOUT;
   }
   if (error == 0) return fd;
-  trouble = fmt::format("{}: {}", address.to_string(), std::strerror(error));
+  trouble = fmt::format("{}: {}", address.to_string(), describe_error(error));
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/limits.h"
@@ -36,7 +37,7 @@ constexpr int kLookAtAll = 32;
 
 FileDescriptor tcp_socket(const SocketAddress& address) {
   FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail("cannot open a TCP socket for another host: {}", std::strerror(errno));
+  if (!fd) fail("cannot open a TCP socket for another host: {}", describe_error(errno));
   return fd;
 }
 
@@ -73,12 +74,12 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         listener_(tcp_socket(network_->own)),
         listens_alone_(listener_.get()) {
     if (!events_ || !timer_ || !wake_)
-      fail("cannot wait for other hosts: this process has no descriptor left: {}", std::strerror(errno));
+      fail("cannot wait for other hosts: this process has no descriptor left: {}", describe_error(errno));
     SocketAddress address = network_->own;
     socklen_t size = address.size;
     if (bind(listener_.get(), address.get(), size) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
         getsockname(listener_.get(), address.get(), &size) != 0)
-      fail("cannot listen for data of other hosts at {}: {}", address.to_string(), std::strerror(errno));
+      fail("cannot listen for data of other hosts at {}: {}", address.to_string(), describe_error(errno));
     address_ = fmt::format("{}{} {}", kTcpAddress, proof_.own, address.to_string());
     add(listener_.get(), EPOLLIN, &listener_);
     add(timer_.get(), EPOLLIN, &timer_);
@@ -308,7 +309,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     event.events = events;
     event.data.ptr = what;
     if (epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
-      fail("cannot wait for other hosts: {}", std::strerror(errno));
+      fail("cannot wait for other hosts: {}", describe_error(errno));
   }
 
   Link& keep(std::unique_ptr<Link> link) {
@@ -358,7 +359,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) break;
-        logging::debug("collectives: cannot accept a connection: {}", std::strerror(errno));
+        logging::debug("collectives: cannot accept a connection: {}", describe_error(errno));
         rest(kLeastTimeToProve);
         break;
       }

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/passed_descriptor.h"
 #include "lockstep/collectives/connection.h"
 
@@ -25,7 +26,7 @@ class UnixConnection : public Connection {
     if (kept.fd) return;
     const int error = errno;
     kept_.pop_back();
-    fail("cannot hand memory to another process: {}", std::strerror(error));
+    fail("cannot hand memory to another process: {}", describe_error(error));
   }
 
   void send_kept() override {
