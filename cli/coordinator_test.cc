@@ -173,10 +173,10 @@ TEST(CoordinatorCommand, Keep_ContinuesWhenTheReaderOfItsOutputHasLeft) {
        .arguments = {
            "-c", "mkfifo lines; " LOCKSTEP_TOOL
                  " coordinator --num-processes 1 --keep > lines & head -1 lines; wait $!; echo status $?"}});
-  coordinator.wait_for_line(0, " at 127.0.0.1:");
-  coordinator.wait_for_line(0, "\n");
-  const std::string log = coordinator.log(0),
-                    address = log.substr(log.find("127."), log.find('\n') - log.find("127."));
+  coordinator.wait_for_line(0, "of 1 process at 127.0.0.1:");
+  const std::string log = coordinator.log(0);
+  const std::size_t begin = log.find("127.", log.find("of 1 process at"));
+  const std::string address = log.substr(begin, log.find('\n', begin) - begin);
   for (int start = 0; start < 2; ++start) connect(address, 1)[0]->shutdown();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it says that all have left
   connect(address, 1)[0]->shutdown();

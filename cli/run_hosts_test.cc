@@ -136,8 +136,8 @@ TEST_F(RunHosts, WhatAnAgentDoesNotSayIsShownAndDoesNoHarm) {
                                                   noise + "; exec cat; }")) +
                                shell("echo here"));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("[1@b] here\n"), HasSubstr("lockstep: host b: a word\there\n"),
-                                HasSubstr("lockstep: host b: started\tx\ty\n")));
+  EXPECT_THAT(result.log, AllOf(HasSubstr("[1@b] here\n"), HasSubstr("lockstep: host b: a word\\there\n"),
+                                HasSubstr("lockstep: host b: started\\tx\\ty\n")));
 }
 
 TEST_F(RunHosts, WhatALoginPrintsDoesNotDisturb) {

@@ -277,7 +277,7 @@ TEST(Prometheus, TheTextParsesAndHasTheNumbers) {
   std::map<std::string, std::vector<Sample>> by_name;
   for (Sample& sample : parse_prometheus(prometheus_text(*board.view())))
     by_name[sample.name].push_back(std::move(sample));
-  EXPECT_EQ(by_name["lockstep_job_info"].at(0).labels["command"], "./train a \"b\"\\\n");
+  EXPECT_EQ(by_name["lockstep_job_info"].at(0).labels["command"], "./train a \"b\"\\\\n");
   double processes = 0;
   for (const Sample& sample : by_name["lockstep_processes"]) processes += sample.value;
   EXPECT_EQ(processes, 3);
