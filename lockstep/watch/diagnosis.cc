@@ -293,21 +293,48 @@ class Diagnosis {
   /// the same.
   const Blame& blame_of(const Wait& wait) {
     Node& node = node_of(wait);
-    if (node.number == 0) follow(wait, node);
+    if (node.number == 0) follow(wait);
     return *node.in_the_end;
   }
 
-  void follow(const Wait& wait, Node& node) {
-    look_at(wait, node);
-    const std::size_t place = open_.size();
-    open_.push_back(&wait);
-    node.number = node.lowest = ++numbers_;
-    for (const Edge& edge : node.edges) {
-      Node& next = node_of(*edge.to);
-      if (next.number == 0) follow(*edge.to, next);
-      if (next.in_the_end == nullptr) node.lowest = std::min(node.lowest, next.lowest);
+  /// Tarjan's algorithm, without recursion: a ring may have as many waits as the job has processes.
+  void follow(const Wait& first) {
+    struct Step {
+      const Wait* wait;
+      std::size_t place;     ///< in open_
+      std::size_t edge = 0;  ///< the next one
+    };
+    std::vector<Step> path;
+    const auto enter = [&](const Wait& wait) {
+      Node& node = node_of(wait);
+      look_at(wait, node);
+      node.number = node.lowest = ++numbers_;
+      path.push_back({&wait, open_.size()});
+      open_.push_back(&wait);
+    };
+    enter(first);
+    while (!path.empty()) {
+      Step& step = path.back();
+      Node& node = node_of(*step.wait);
+      if (step.edge < node.edges.size()) {
+        const Wait& to = *node.edges[step.edge++].to;
+        const Node& next = node_of(to);
+        if (next.number == 0)
+          enter(to);
+        else if (next.in_the_end == nullptr)
+          node.lowest = std::min(node.lowest, next.lowest);
+        continue;
+      }
+      if (node.lowest == node.number) close(step.place);
+      path.pop_back();
+      if (node.in_the_end != nullptr || path.empty()) continue;
+      Node& before = node_of(*path.back().wait);
+      before.lowest = std::min(before.lowest, node.lowest);
     }
-    if (node.lowest != node.number) return;
+  }
+
+  /// Concludes what the waits come to that are open since this place, and wait for each other.
+  void close(std::size_t place) {
     const std::vector<const Wait*> together(open_.begin() + static_cast<std::ptrdiff_t>(place), open_.end());
     open_.resize(place);
     Blame blame;
