@@ -25,6 +25,7 @@ HostsCommunicator::HostsCommunicator(Job& job, std::vector<Member> members, Host
       local_(std::move(local)),
       blocks_(job.options().reproducible_sums ? std::optional(HostBlocks(layout_.hosts, size()))
                                               : std::nullopt),
+      tree_(blocks_ ? std::optional(SumTree(size())) : std::nullopt),
       locals_(members_.size()) {
   if (local_ != nullptr) local_->belong_to(members_);
   for (int rank = 0; rank < size(); ++rank) {
@@ -206,8 +207,7 @@ void HostsCommunicator::combine(const Task& task, const std::byte* inputs) const
       }
       std::vector<Term> terms;
       for (const void* source : sources) terms.push_back({source});
-      const SumTree tree(size());
-      reduce(c.op, c.dtype, {terms.data(), size(), &tree}, c.count, {task.out});
+      reduce(c.op, c.dtype, {terms.data(), size(), &*tree_}, c.count, {task.out});
       break;
     }
     case Kind::kAllGather:

@@ -157,6 +157,7 @@ class HostsCommunicator : public Communicator {
   const int host_;  ///< this host
   const std::unique_ptr<SharedCommunicator> local_;
   const std::optional<HostBlocks> blocks_;      ///< set if reductions of floats have a fixed order
+  const std::optional<SumTree> tree_;           ///< the same, of all members
   std::vector<std::unique_ptr<Local>> locals_;  ///< by rank; null for members of other processes
 
   std::atomic<bool> broken_ = false;
