@@ -156,7 +156,7 @@ void AgentLink::read_messages() {
     }
   }
   if (pipe_->line_too_long() && !hung_up()) {
-    lose(fmt::format("host {} sent a line of more than {} bytes, which no agent of lockstep does{}",
+    lose(fmt::format("host {} sent a line of more than {} bytes; agents of lockstep send shorter ones{}",
                      options_.host, longest, last_words()));
   }
 }

@@ -24,7 +24,7 @@ LOCKSTEP_CHILD(joins_with_certificates) {
   testing::say("left");
 }
 
-TEST(SecurityPage, ItsLinesForCertificates_StartAJob) {
+TEST(SecurityPage, TlsCommands_StartAJob) {
   const std::string page =
       testing::read_file(std::filesystem::path(LOCKSTEP_RECIPES) / ".." / ".." / "SECURITY.md");
   const std::size_t begin = page.find("```sh\n"), run = page.find("lockstep run -n 2 -- ./train\n```", begin);

@@ -74,7 +74,7 @@ int serve_starts(coordination::CoordinationServer& server, const StopSignals& si
     for (const auto& task : server.tasks()) start ^= task.incarnation;
     const bool is_over = failure || server.all_left() || start == 0;
     if (is_over && start != 0 && std::exchange(told_of, start) != start) {
-      print((failure ? failure->message : "all processes have left") + "; waits for the next start");
+      print((failure ? failure->message : "all processes have left") + "; waiting for the next start");
     }
     if (signal == 0) continue;
     if (!is_over) say(kName, say_ended(server, num_processes, signal));

@@ -154,13 +154,13 @@ TEST(CoordinatorCommand, Keep_StaysForLaterStarts_AndEndsByASignal) {
     if (start == 1) {
       clients[0]->report_own_error("bad input");
       EXPECT_THROW(clients[1]->barrier("b", kLong), PeerFailure);
-      coordinator.wait_for("bad input; waits for the next start\n");
+      coordinator.wait_for("bad input; waiting for the next start\n");
       continue;
     }
     std::thread other([&] { clients[1]->shutdown(); });
     clients[0]->shutdown();
     other.join();
-    if (start == 0) coordinator.wait_for("all processes have left; waits for the next start\n");
+    if (start == 0) coordinator.wait_for("all processes have left; waiting for the next start\n");
   }
   coordinator.signal(SIGTERM);
   const auto result = coordinator.wait();

@@ -77,7 +77,7 @@ std::optional<std::string> what_is_wrong_with(const fs::path& folder) {
   struct stat found {};
   if (lstat(folder.c_str(), &found) != 0) {
     if (errno == ENOENT) return std::nullopt;
-    return fmt::format("cannot be looked at: {}", error_text());
+    return fmt::format("cannot be checked: {}", error_text());
   }
   if (S_ISLNK(found.st_mode)) return "is a symbolic link";
   if (!S_ISDIR(found.st_mode)) return "is not a folder";

@@ -202,7 +202,7 @@ TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
 
 // If the launcher opened the file, it would wait for a FIFO's reader, and /dev/stdout would be its own
 // output.
-TEST(JobTrace, OfARunningJob_IsWrittenToTheFileThatTheCommandHasOpened) {
+TEST(JobTrace, OfARunningJob_IsWrittenToTheCommandsFile) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo", trace = folder.path() / "trace";
   const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
@@ -228,7 +228,7 @@ TEST(JobTrace, OfARunningJob_IsWrittenToTheFileThatTheCommandHasOpened) {
   EXPECT_THAT(result.log, HasSubstr("[0] saved\n"));
 }
 
-TEST(JobTrace, ToAFifoWithoutAReader_IsReportedAndTheJobRuns) {
+TEST(JobTrace, ToAFifoWithoutAReader_IsAnError_AndTheJobContinues) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);

@@ -42,7 +42,7 @@ TEST(Messages, OnlyWholeLinesAreTaken) {
   EXPECT_THAT(take_lines(buffer), ElementsAre("three"));
 }
 
-TEST(Messages, LinesAreSearchedFromWhereTheSearchStopped) {
+TEST(Messages, LinesThatArriveInPieces_AreSearchedOnce) {
   std::string buffer = "a\nb";  // as if the first three bytes had been searched
   EXPECT_THAT(take_lines(buffer, 3), ElementsAre());
   buffer = "abc\nd\ne";
@@ -69,7 +69,7 @@ class Pipe : public ::testing::Test {
   int end_ = -1;
 };
 
-TEST_F(Pipe, ALineThatIsTooLong_EndsTheStream_AndThoseBeforeItCome) {
+TEST_F(Pipe, ATooLongLine_EndsTheStream_AfterTheLinesBeforeIt) {
   EXPECT_THAT(read_after("one\n" + std::string(60, 'x')), ElementsAre("one"));
   EXPECT_THAT(read_after(std::string(40, 'x') + "\n"), ElementsAre(std::string(100, 'x')));
   EXPECT_FALSE(pipe_->line_too_long());
@@ -78,7 +78,7 @@ TEST_F(Pipe, ALineThatIsTooLong_EndsTheStream_AndThoseBeforeItCome) {
   EXPECT_TRUE(pipe_->in_ended());
 }
 
-TEST_F(Pipe, ALineThatDoesNotEnd_IsNotKept) {
+TEST_F(Pipe, AnEndlessLine_IsNotKept) {
   EXPECT_THAT(read_after(std::string(101, 'x')), ElementsAre());
   EXPECT_TRUE(pipe_->line_too_long());
   EXPECT_THAT(pipe_->read(100), ElementsAre());

@@ -55,7 +55,7 @@ TEST_F(RunHosts, EachLineHasItsProcessAndHostBeforeIt) {
 
 constexpr char kHello[] = "printf 'lockstep-agent\\t5\\tnode\\t127.0.0.1\\n'; ";
 
-TEST_F(RunHosts, AnAgentThatNeverEndsItsLine_IsLost) {
+TEST_F(RunHosts, AnAgentWithAnEndlessLine_IsLost) {
   const std::string endless = "exec head -c 200000000 /dev/zero";
   for (const auto& [script, bytes] : std::vector<std::pair<std::string, std::string>>{
            {endless, "65536"}, {kHello + endless, std::to_string((64 << 20) + 64)}}) {
@@ -66,7 +66,7 @@ TEST_F(RunHosts, AnAgentThatNeverEndsItsLine_IsLost) {
   }
 }
 
-TEST_F(RunHosts, ALoginScriptThatNeverEndsItsWords_IsCutAndDoesNotHoldTheJob) {
+TEST_F(RunHosts, EndlessOutputOfALoginScript_IsCut_AndTheJobRuns) {
   const auto result =
       lockstep(run("a:1", rsh("head -c 100000000 /dev/zero | tr '\\0' x >&2; exec sh -c \"$*\"")) +
                shell("echo here"));
@@ -75,7 +75,7 @@ TEST_F(RunHosts, ALoginScriptThatNeverEndsItsWords_IsCutAndDoesNotHoldTheJob) {
   EXPECT_LT(result.log.size(), 10'000u);
 }
 
-TEST_F(RunHosts, AnEndThatNoProcessHas_IsThatOfALostHost) {
+TEST_F(RunHosts, AnImpossibleExitStatus_CountsAsALostHost) {
   for (const std::string words : {"0\\t99999", "0\\t-1", "256\\t0", "-1\\t0"}) {
     const auto result =
         lockstep(run("a:1", rsh(kHello +
@@ -130,7 +130,7 @@ TEST_F(RunHosts, ExactlyOneOtherHostIsAnotherHost) {
   EXPECT_THAT(wildcard.log, HasSubstr("0.0.0.0 is no address that other hosts could use"));
 }
 
-TEST_F(RunHosts, WhatAnAgentDoesNotSayIsShownAndDoesNoHarm) {
+TEST_F(RunHosts, OtherOutputOnAnAgentsConnection_IsShown) {
   const std::string noise = "printf 'a word\\there\\nstarted\\tx\\ty\\nout\\t7\\ttext\\n'";
   const auto result = lockstep(run("a:1,b:1", rsh("sh -c \"$*\" | { IFS= read -r hello; echo \"$hello\"; " +
                                                   noise + "; exec cat; }")) +

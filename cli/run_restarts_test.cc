@@ -102,7 +102,7 @@ TEST_F(RunRestarts, TheNumberOfRestartsMayBeForATime) {
 }
 
 // A program that is being replaced, a file system that is away for a moment.
-TEST_F(RunRestarts, AStartThatFailsForAMomentDoesNotCountAsARestart) {
+TEST_F(RunRestarts, ATemporaryStartFailure_DoesNotCountAsARestart) {
   const std::vector<std::pair<std::string, std::string>> away_and_back = {
       {"mv program away", "mv away program"},
       {"chmod -x program", "chmod +x program"},

@@ -252,7 +252,7 @@ TEST_F(StatusPage, OfAJob_IsThereWhileItRuns) {
   EXPECT_LT(ended.ended_after, seconds(55));
 }
 
-TEST_F(StatusPage, Words_HaveTheTokenOnATerminalOnly_AndWarnOfWhomThePageIsOpenTo) {
+TEST_F(StatusPage, Address_HasTheTokenOnATerminalOnly_AndAnOpenPageIsWarnedOf) {
   const auto words = [](const std::string& host, const std::string& token, bool terminal) {
     JobOptions options;
     options.num_processes = 1;

@@ -65,7 +65,7 @@ const std::vector<Place>& places() {
   return all;
 }
 
-TEST(WrittenFiles, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
+TEST(WrittenFiles, FilesOfAnotherUser_AreNotWrittenTo) {
   for (const Place& place : places()) {
     SCOPED_TRACE(place.name);
     testing::for_planted_files(place.planted, [&](const testing::PlantedFile& planted, const fs::path& path) {

@@ -42,7 +42,7 @@ class Umask {
   const mode_t before_;
 };
 
-TEST(OwnFile, UnderAnyUmask_WhatIsNewIsForThisUserOnly) {
+TEST(OwnFile, UnderAnyUmask_NewFilesAreForThisUserOnly) {
   for (const mode_t mask : {0, 002, 022, 077}) {
     const testing::TemporaryFolder folder;
     const Umask set(mask);
@@ -86,7 +86,7 @@ TEST(OwnFile, LinksOfThisUser_AreFollowed) {
   EXPECT_EQ(read(folder.path() / "there" / "new"), "other words");
 }
 
-TEST(OwnFile, WhatCannotBeOpened_IsInWords) {
+TEST(OwnFile, ThatCannotBeOpened_SaysWhy) {
   const testing::TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(open_own_file(folder.path() / "fifo", O_NONBLOCK).why_not, "nobody reads from it");
@@ -96,7 +96,7 @@ TEST(OwnFile, WhatCannotBeOpened_IsInWords) {
   EXPECT_EQ(make_own_folders(folder.path() / "fifo"), "Not a directory");
 }
 
-TEST(OwnFile, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
+TEST(OwnFile, FilesOfAnotherUser_AreNotWrittenTo) {
   testing::for_planted_files("file", [](const testing::PlantedFile& planted, const fs::path& path) {
     const std::string why = write_own_file(path, "words");
     EXPECT_THAT(why, HasSubstr(planted.words));
@@ -104,7 +104,7 @@ TEST(OwnFile, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
   });
 }
 
-TEST(OwnFile, ANewFolder_IsOneThatWasNotThere) {
+TEST(OwnFile, ANewFolder_DidNotExistBefore) {
   testing::for_planted_files("folder", [](const testing::PlantedFile& planted, const fs::path& path) {
     const NewFolder made = make_new_folder(path);
     EXPECT_EQ(made.why_not, "");

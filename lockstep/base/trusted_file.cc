@@ -84,8 +84,7 @@ std::string distrust_folder(const std::string& path) {
     } catch (const std::system_error& error) {
       const std::filesystem::path above = std::filesystem::path(nearest).parent_path();
       if (error.code().value() != ENOENT || above.empty() || above == nearest)
-        return fmt::format("{} cannot be looked at: {}", shown(nearest),
-                           describe_error(error.code().value()));
+        return fmt::format("{} cannot be checked: {}", shown(nearest), describe_error(error.code().value()));
       nearest = above;
     } catch (const std::exception& error) {
       return error.what();

@@ -37,7 +37,7 @@ class Trusting {
   ~Trusting() { unsetenv("LOCKSTEP_TRUST"); }
 };
 
-TEST(TrustedFile, OfEachKindOfFile_OnlyTheGoodOnesAreOpened) {
+TEST(TrustedFile, OfEachKindOfFile_OnlyTrustedOnesAreOpened) {
   int good = 0;
   testing::for_given_files("file", "text", [&](const GivenFile& given, const fs::path& path) {
     const TrustedFile file = open_trusted_file(path);
@@ -99,7 +99,7 @@ TEST(TrustedFile, LockstepTrust_AddsUsersAndGroups) {
   EXPECT_THAT(open_trusted_file(others).why_not, HasSubstr("LOCKSTEP_TRUST names the user 'no-such-user'"));
 }
 
-TEST(TrustedFile, OfATebibyteWithHoles_IsRefusedBeforeMemoryIsTaken) {
+TEST(TrustedFile, SparseTebibyte_IsRefusedBeforeMemoryIsAllocated) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "sparse";
   std::ofstream(path) << "text";
@@ -120,7 +120,7 @@ LOCKSTEP_CHILD(reads_more_than_the_memory) {
               ThrowsMessage<Error>(HasSubstr("there is no memory for its 1099511627776 bytes")));
 }
 
-TEST(TrustedFile, LargerThanTheMemory_IsAnErrorInWords) {
+TEST(TrustedFile, LargerThanTheMemory_IsAnError) {
   const auto result = testing::run_processes({.child = "reads_more_than_the_memory"})[0];
   EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -143,7 +143,7 @@ TEST(TrustedFile, RelativePathsAndDots_AreFollowedAsTheKernelDoes) {
   EXPECT_TRUE(open_trusted_file("/proc/self/exe")) << open_trusted_file("/proc/self/exe").why_not;
 }
 
-TEST(TrustedFolder, OfOneThatDoesNotExist_TheNearestAboveItCounts) {
+TEST(TrustedFolder, ThatDoesNotExist_IsJudgedByTheNearestFolderAbove) {
   const testing::NoTrust none;
   const testing::TemporaryFolder folder;
   const fs::path open = folder.path() / "open";
@@ -156,7 +156,7 @@ TEST(TrustedFolder, OfOneThatDoesNotExist_TheNearestAboveItCounts) {
   EXPECT_THAT(distrust_folder(folder.path() / "file"), HasSubstr("is no folder"));
 }
 
-TEST(FirstTrusted, GoesOnBehindWhatIsRefused_AndSaysIt) {
+TEST(FirstTrusted, SkipsRefusedFiles_AndSaysWhy) {
   const testing::NoTrust none;
   const testing::TemporaryFolder folder;
   const std::string bad = folder.path() / "bad", good = folder.path() / "good";

@@ -33,7 +33,7 @@ const std::vector<std::string> kFields = {"i8",     "i16",   "i32",    "i64",  "
                                           "binary", "fixed", "tokens", "pair", "struct", "day",  "time"};
 
 /// Before a plugin is loaded, which stays.
-TEST(ParquetPlugin, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
+TEST(ParquetPlugin, OfEachKindOfFile_OnlyTrustedOnesAreLoaded) {
   const testing::TemporaryFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   const std::string rows = folder.path() / "rows.parquet";

@@ -170,7 +170,7 @@ TEST(Source, DataThatChangedSinceItsIndexWasMade_IsAnError) {
                                HasSubstr("remove " + folder.path().string())));
 }
 
-TEST(StoredNumbers, FilesOfKilledProcesses_DisturbNobody_AndAreRemovedLater) {
+TEST(StoredNumbers, FilesOfKilledProcesses_DisturbNoOther_AndAreRemovedLater) {
   testing::TemporaryFolder folder;
   const auto path = folder.path() / "a.txt";
   write_file(path, "one\ntwo\n");

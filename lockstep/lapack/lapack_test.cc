@@ -41,7 +41,7 @@ LOCKSTEP_CHILD(loads_openblas) {
   EXPECT_THAT(description(), HasSubstr("OpenBLAS"));
 }
 
-TEST(Lapack, ALibraryThatCannotBeTrusted_IsPassedOver_AndSaid) {
+TEST(Lapack, AnUntrustedLibrary_IsSkippedWithAWarning) {
   const testing::TemporaryFolder folder;
   const std::string reason = testing::write_untrusted(folder.path() / "libopenblas.so.0", "planted");
   const auto result =

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(AppendedFile, WhatAnotherUserHasPutThere_IsNotWrittenTo) {
+TEST(AppendedFile, FilesOfAnotherUser_AreNotWrittenTo) {
   testing::for_planted_files("metrics", [](const testing::PlantedFile& planted, const fs::path& path) {
     try {
       AppendedFile(path, true).append("words\n");

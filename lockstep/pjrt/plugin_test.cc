@@ -55,7 +55,7 @@ TEST(PluginLoad, TableOfFunctionsTooShort_IsRefused) {
               AllOf(HasSubstr("too old"), HasSubstr("has 200 bytes")));
 }
 
-TEST(PluginLoad, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
+TEST(PluginLoad, OfEachKindOfFile_OnlyTrustedOnesAreLoaded) {
   testing::for_given_files("plugin.so", "text", [](const testing::GivenFile& given, const fs::path& path) {
     const std::string words = given.words == "good"      ? "cannot be opened as a shared library"
                               : given.words == "missing" ? "there is no plugin at"
@@ -64,7 +64,7 @@ TEST(PluginLoad, OfEachKindOfFile_OnlyTheGoodOnesAreGivenToTheLoader) {
   });
 }
 
-TEST(PluginLoad, OfATebibyteWithHoles_IsNoSharedLibrary) {
+TEST(PluginLoad, SparseTebibyte_IsNoSharedLibrary) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "plugin.so";
   fs::copy_file(PLUGIN_WITH_A_SHORT_TABLE, path);
@@ -104,7 +104,7 @@ TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
   EXPECT_EQ(find_plugin(environment(""), {"/nowhere/plugin.so", there}), there);
 }
 
-TEST(FindPlugin, OfEachKindOfFile_WhatCannotBeTrustedIsPassedOver_AndSaid) {
+TEST(FindPlugin, OfEachKindOfFile_UntrustedOnesAreSkippedWithAWarning) {
   const testing::TemporaryFolder folder;
   fs::permissions(folder.path(), fs::perms(0755));
   const std::string other = folder.path() / "other.so";

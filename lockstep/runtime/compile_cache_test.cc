@@ -163,7 +163,7 @@ TEST_F(CompileCacheTest, WhereNothingCanBeWritten_ThereAreMissesAndAWarning) {
   }
 }
 
-TEST_F(CompileCacheTest, OfEachKindOfFile_OnlyTheCodeOfGoodOnesIsUsed) {
+TEST_F(CompileCacheTest, OfEachKindOfFile_OnlyTrustedCodeIsUsed) {
   cache_.store("key", "the code");
   const fs::path entry = cache_.path_of("key");
   testing::for_given_files(
@@ -218,7 +218,7 @@ TEST_F(CompileCacheTest, UnderAnyUmask_OnlyThisUserMayEnterTheFolder) {
   }
 }
 
-TEST_F(CompileCacheTest, AnEntryOfATebibyteWithHoles_IsRemovedAndKeptAnew) {
+TEST_F(CompileCacheTest, SparseEntryOfATebibyte_IsRemovedAndWrittenAgain) {
   cache_.store("key", "code");
   fs::resize_file(cache_.path_of("key"), std::uintmax_t{1} << 40);
   ::testing::internal::CaptureStderr();

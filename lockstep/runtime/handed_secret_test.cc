@@ -27,7 +27,7 @@ cluster::Place place_of(int process) {
   return place;
 }
 
-TEST(HandedSecret, IsTheSameInAllProcesses_AndOnlyTheirs) {
+TEST(HandedSecret, IsTheSameInAllProcesses_AndReadableByTheirUserOnly) {
   const testing::TemporaryFolder temporary;
   const fs::path folder = temporary.path() / "lockstep";
   {
@@ -77,7 +77,7 @@ TEST(HandedSecret, AProcessThatFindsNone_SaysWhereItLooked) {
   }
 }
 
-TEST(HandedSecret, IsForJobsOfOneHostWithoutAnother) {
+TEST(HandedSecret, IsMadeOnlyForJobsOnOneHostWithoutASecret) {
   EXPECT_TRUE(hands_secret(place_of(1), false));
   EXPECT_FALSE(hands_secret(place_of(1), true)) << "somebody else may hold the coordinator";
   const auto not_with = [](auto change) {

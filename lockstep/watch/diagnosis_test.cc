@@ -153,7 +153,7 @@ TEST(Diagnosis, OfDifferentCallsAtOneCount_IsARing) {
 }
 
 // 0 waits for 1 and 2, and each of these for 3, which works.
-TEST(Diagnosis, OfTwoWaysToOneCulprit_IsNoRing) {
+TEST(Diagnosis, OfTwoChainsToOneCulprit_IsNoRing) {
   const auto stalls =
       diagnose(std::vector{waiting(0, {1, 2}, 1), waiting(1, {3}, 2), waiting(2, {3}, 3), running(3)});
   ASSERT_THAT(stalls, SizeIs(1));

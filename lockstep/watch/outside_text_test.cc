@@ -71,7 +71,7 @@ TEST(OutsideText, InAReport_IsUtf8InItsJson) {
   }
 }
 
-TEST(OutsideText, NamesThatDifferInTheirNumber_AreStoredOnce) {
+TEST(OutsideText, NamesThatDifferOnlyInANumber_AreStoredOnce) {
   Reader reader(*memory());
   const std::uint32_t before = memory()->header.texts;
   for (int step = 0; step < 300000; ++step) const Phase phase("step " + std::to_string(step));
@@ -87,7 +87,7 @@ TEST(OutsideText, NamesThatDifferInTheirNumber_AreStoredOnce) {
 }
 
 // In a process of its own, because its room for names is full afterwards.
-TEST(OutsideText, NamesForWhichThereIsNoRoom_AreReportedAsSuch) {
+TEST(OutsideText, NamesWithoutRoom_AreReportedAsDropped) {
   const int descriptor = create_memory();
   Memory* const shared = map_memory(descriptor);
   int status = 0;

@@ -47,7 +47,7 @@ void expect_harmless(const std::string& written, const std::string& text, const 
     EXPECT_FALSE(line.starts_with("lockstep: forged")) << where << ": " << shown(written, 4000);
 }
 
-TEST(OwnWords, FurtherLines_AreIndented_AndControlsAreShown) {
+TEST(ToolOutput, FurtherLinesAreIndented_AndControlCharactersEscaped) {
   EXPECT_EQ(own_line("lockstep", "a\nlockstep: b\n  c\r\x1b[2J"),
             "lockstep: a\n  lockstep: b\n  c\\r\\x1b[2J\n");
   EXPECT_EQ(own_line("lockstep", ""), "lockstep: \n");
@@ -57,7 +57,7 @@ TEST(OwnWords, FurtherLines_AreIndented_AndControlsAreShown) {
   }
 }
 
-TEST(OwnWords, Columns_AreAlignedByWhatATerminalShows) {
+TEST(ToolOutput, Columns_AreAlignedByDisplayWidth) {
   EXPECT_EQ(width_of("abc"), 3u);
   EXPECT_EQ(width_of("é"), 1u);
   EXPECT_EQ(width_of("中文"), 4u);
@@ -66,7 +66,7 @@ TEST(OwnWords, Columns_AreAlignedByWhatATerminalShows) {
   EXPECT_EQ(fit("中文x", 3), "中");
 }
 
-TEST(OwnWords, OfTheLauncher_AreShown) {
+TEST(ToolOutput, OfTheLauncher_IsEscaped) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     std::string written;
@@ -77,7 +77,7 @@ TEST(OwnWords, OfTheLauncher_AreShown) {
   }
 }
 
-TEST(OwnWords, OfStatus_AreShown_AndTheTableKeepsItsWidth) {
+TEST(ToolOutput, OfStatus_IsEscaped_AndTheTableKeepsItsWidth) {
   auto texts = outside_texts();
   texts.push_back({"hostile", kHostile});
   for (const auto& [what, text] : texts) {
@@ -101,7 +101,7 @@ TEST(OwnWords, OfStatus_AreShown_AndTheTableKeepsItsWidth) {
   }
 }
 
-TEST(OwnWords, OfAPlan_AreShown) {
+TEST(ToolOutput, OfAPlan_IsEscaped) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     PlanReport plan{.topology = text, .device_kind = text, .ended_at = text, .devices = 1, .hosts = 1};
@@ -115,7 +115,7 @@ TEST(OwnWords, OfAPlan_AreShown) {
   }
 }
 
-TEST(OwnWords, OfStacks_AreShown_AndFit) {
+TEST(ToolOutput, OfStacks_IsEscaped_AndFits) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     MergedStacks merged{.num_processes = 2};
@@ -159,7 +159,7 @@ LOCKSTEP_CHILD(fails_with_hostile_words) {
   wait_in_vain(*client);
 }
 
-TEST(OwnWords, OfEachSubcommand_WithHostileNames_AreShown) {
+TEST(ToolOutput, OfEachSubcommand_WithHostileNames_IsEscaped) {
   const testing::TemporaryFolder folder;
   const std::string utf8 = kHostile, bytes = kHostile + "\xe9";
   const fs::path named = folder.path() / ("n" + bytes);
