@@ -11,10 +11,7 @@
 
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
-#include <poll.h>
-#include <sys/socket.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -32,7 +29,7 @@
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/credential.h"
-#include "lockstep/coordination/greeting.h"
+#include "lockstep/coordination/proved_socket.h"
 
 namespace {
 
@@ -106,23 +103,13 @@ class Load {
       channel =
           grpc::CreateCustomChannel(address_.to_string(), grpc::InsecureChannelCredentials(), arguments);
     } else {
-      const int socket = connect_to(address_, std::chrono::seconds(60));
-      GreetingCall greeting(identity_, where_);
-      for (std::string bytes = greeting.first_bytes(); socket >= 0;) {
-        if (!bytes.empty() && ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
-        if (greeting.missing() == 0) break;
-        char some[4096];
-        pollfd readable{socket, POLLIN, 0};
-        ::poll(&readable, 1, -1);
-        const ssize_t got = ::recv(socket, some, std::min(greeting.missing(), sizeof some), 0);
-        if (got <= 0) break;
-        bytes = greeting.receive({some, static_cast<std::size_t>(got)});
-      }
-      if (greeting.missing() != 0 || !greeting.result().ok()) {
-        std::fprintf(stderr, "the greeting failed: %s\n", greeting.result().message.c_str());
+      lockstep::FileDescriptor socket;
+      const Status status = connect_proved(address_, identity_, /*wake=*/-1, socket);
+      if (!status.ok()) {
+        std::fprintf(stderr, "cannot connect to the coordinator: %s\n", status.message.c_str());
         std::exit(1);
       }
-      channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", socket, arguments);
+      channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", socket.release(), arguments);
     }
     return {pb::CoordinationService::NewStub(channel), Job::NewStub(channel)};
   }

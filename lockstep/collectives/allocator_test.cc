@@ -102,7 +102,7 @@ TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
   }
 }
 
-TEST(TuneAllocator, OfALibraryThatAllocatesNothing_IsOff) {
+TEST(TuneAllocator, OfALibraryThatAllocatesNothing_ChangesNothing) {
   void* const maths = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(maths, nullptr);
   const AllocatorTuning tuning = tune_allocator(maths, true);
@@ -170,7 +170,7 @@ LOCKSTEP_CHILD(keeps_its_own_allocator) {
 #endif
 }
 
-TEST(TuneAllocator, ProgramsBlocksAreItsOwn_AlsoInAForkedChild) {
+TEST(TuneAllocator, LeavesTheProgramsBlocksAlone_AlsoInAForkedChild) {
   for (const auto& result : testing::run_processes({.count = 1, .child = "keeps_its_own_allocator"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 
 namespace lockstep::collectives {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/coordination/tls.h"

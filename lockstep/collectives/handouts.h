@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/sealed_bytes.h"
 
 namespace lockstep::collectives {

@@ -19,8 +19,8 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/keep_alive.h"
-#include "lockstep/collectives/file_descriptor.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/confirmations.h"
-#include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/collectives/world.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/testing/processes.h"
 

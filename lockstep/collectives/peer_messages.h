@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/limits.h"
 
 namespace lockstep::collectives {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/crowding.h"
-#include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/lane.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/world.h"

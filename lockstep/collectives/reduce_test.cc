@@ -177,7 +177,7 @@ T of_two(ReduceOp op, T a, T b) {
 }
 
 /// As in compiled programs, and as JAX has it.
-TEST(Reduce, SubnormalFloatsAreZeroInSums_WhateverTheThreadsModeIs) {
+TEST(Reduce, SubnormalFloats_AreZeroInSums_InEveryFloatingPointMode) {
   for (const unsigned bits : {0u, kFlush, kRoundUp}) {
     const FloatBits mode(bits);
     const unsigned before = _mm_getcsr();
@@ -190,7 +190,7 @@ TEST(Reduce, SubnormalFloatsAreZeroInSums_WhateverTheThreadsModeIs) {
   }
 }
 
-TEST(Reduce, SubnormalFloatsHaveTheirOrderInMinimaAndMaxima_WhateverTheThreadsModeIs) {
+TEST(Reduce, SubnormalFloats_AreOrderedInMinimaAndMaxima_InEveryFloatingPointMode) {
   for (const unsigned bits : {0u, kFlush}) {
     float larger, smaller;
     {
@@ -241,7 +241,7 @@ TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
 }
 
 /// Bits of all kinds, the same by each of the ways in which terms are combined.
-TEST(Reduce, TermsGiveTheSameBitsWhetherTheyArePartialOrNot) {
+TEST(Reduce, PartialTerms_GiveTheSameBits) {
   std::mt19937_64 random(3);
   for (int number = 0; number < static_cast<int>(kNumDTypes); ++number) {
     const auto dtype = static_cast<DType>(number);

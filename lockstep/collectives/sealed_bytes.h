@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 
 namespace lockstep::collectives {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 
 namespace lockstep::collectives {
 

@@ -78,7 +78,7 @@ TEST(SumTree, OfAHostWithAPowerOfTwoMembersIsOneBlock) {
 }
 
 /// In the order of the tree, on numbers where each order gives others.
-TEST(SumTree, ReducesInItsOrder_AndPartsOfItToTheSameBits) {
+TEST(SumTree, ReducesInItsOrder_AndInPartsToTheSameBits) {
   constexpr std::size_t kCount = 1300;
   std::mt19937_64 random(11);
   for (const int n : {1, 2, 3, 5, 8, 13, 70}) {

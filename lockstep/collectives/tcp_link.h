@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/confirmations.h"
-#include "lockstep/collectives/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/tcp_inbox.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/collectives/file_descriptor.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/networks.h"
 

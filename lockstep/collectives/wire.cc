@@ -165,8 +165,10 @@ void Wire::greet(unsigned round) {
   wait(all);
   for (const Greeting& greeting : greetings_) {
     if (greeting.in == own) continue;
-    fail<PeerFailure>("who answers as {} on the network is of another job or another start of this one",
-                      job_.peers().describe(members_[greeting.rank].process));
+    fail<PeerFailure>(
+        "the process that answers as {} on the network belongs to another job, or to another start of this "
+        "one",
+        job_.peers().describe(members_[greeting.rank].process));
   }
 }
 

@@ -126,10 +126,6 @@ void check(const TlsFiles& files, const Certificates& pem) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 void warn_if_readable(const std::string& key) {
   static std::mutex mutex;
   static std::set<std::string> warned;

@@ -2,39 +2,30 @@
 #include "lockstep/coordination/connection.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/keep_alive.h"
-#include "lockstep/coordination/descriptor.h"
-#include "lockstep/coordination/greeting.h"
+#include "lockstep/base/file_descriptor.h"
+#include "lockstep/coordination/proved_socket.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
 namespace {
 
 using std::chrono::milliseconds;
-using SteadyClock = std::chrono::steady_clock;
 
-constexpr milliseconds kForConnecting(5000), kForGreeting(20000);
 constexpr milliseconds kFirstPause(50), kLongestPause(500);  ///< Between two tries.
 
 /// Whether the connection has not been ended by the other side, nor by gRPC.
@@ -147,8 +138,8 @@ class Connection::Impl {
       std::uint64_t ignored;
       if (::read(wake_.get(), &ignored, sizeof ignored) < 0) ignored = 0;
       lock.unlock();
-      Descriptor socket;
-      const Status status = try_once(socket);
+      FileDescriptor socket;
+      const Status status = connect_proved(address_, identity_, wake_.get(), socket);
       lock.lock();
       if (status.ok()) {
         keep(std::move(socket));
@@ -186,81 +177,21 @@ class Connection::Impl {
   }
 
   /// gRPC gets the connection; the mutex must be held. Calls still hold channels that have ended.
-  void keep(Descriptor socket) {
-    socket_ = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  void keep(FileDescriptor socket) {
+    socket_ = FileDescriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!socket_) return;
     stubs_.push_back(std::make_unique<Stubs>(channel_over(socket.release())));
-  }
-
-  /// A connection whose other side has proved itself.
-  Status try_once(Descriptor& socket) {
-    std::string why;
-    socket = Descriptor(connect_to(address_, kForConnecting, wake_.get(), &why));
-    if (is_interrupted()) return Status::bare(Code::kCancelled, "");
-    if (!socket) return Status::bare(Code::kUnavailable, why);
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    keep_alive(socket.get());
-    GreetingCall greeting(identity_, Whereabouts::own());
-    const auto end = SteadyClock::now() + kForGreeting;
-    char first_byte = 0;
-    if (std::string first = greeting.first_bytes(); !send(socket.get(), first)) return broken(errno);
-    while (greeting.missing() != 0) {
-      char bytes[4096];
-      pollfd polled[] = {{socket.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-      const auto left = std::chrono::ceil<milliseconds>(end - SteadyClock::now());
-      const int ready = ::poll(polled, 2, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-      if (ready < 0 && errno == EINTR) continue;
-      if (polled[1].revents != 0) return Status::bare(Code::kCancelled, "");
-      if (ready <= 0) {
-        return Status::bare(Code::kUnavailable,
-                            fmt::format("it accepts connections, but has not answered for {} s",
-                                        kForGreeting.count() / 1000));
-      }
-      const ssize_t got = ::recv(socket.get(), bytes, std::min(greeting.missing(), sizeof bytes), 0);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (got <= 0) return broken(got < 0 ? errno : 0);
-      if (first_byte == 0) first_byte = bytes[0];
-      if (!send(socket.get(), greeting.receive({bytes, static_cast<std::size_t>(got)}))) return broken(errno);
-    }
-    const Status& result = greeting.result();
-    if (result.ok() || result.service_error) return result;
-    constexpr char kTlsAlert = 0x15, kTlsHandshake = 0x16;
-    if (first_byte == kTlsAlert || first_byte == kTlsHandshake)
-      return Status::bare(Code::kUnavailable, "it speaks TLS");
-    return Status::of_service(
-        Code::kPermissionDenied,
-        fmt::format("who serves at {} cannot prove to have the job's secret ({}): it is another program's or "
-                    "user's, or JAX's own coordinator, for which LOCKSTEP_JOB_SECRET must not be set",
-                    address_.to_string(), result.message));
-  }
-
-  bool is_interrupted() const {
-    pollfd polled{wake_.get(), POLLIN, 0};
-    return ::poll(&polled, 1, 0) > 0;
-  }
-
-  static Status broken(int error) {
-    return Status::bare(Code::kUnavailable,
-                        fmt::format("the connection ended during the greeting{}{}", error != 0 ? ": " : "",
-                                    error != 0 ? std::strerror(error) : ""));
-  }
-
-  /// What a greeting sends fits into a new socket.
-  static bool send(int socket, const std::string& bytes) {
-    return bytes.empty() ||
-           ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
 
   const HostPort address_;
   const Identity identity_;
   const bool greets_;
-  const Descriptor wake_;
+  const FileDescriptor wake_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Waiting> waiting_;
-  Descriptor socket_;                          ///< Another descriptor of the last channel's.
+  FileDescriptor socket_;                      ///< Another descriptor of the last channel's.
   std::vector<std::unique_ptr<Stubs>> stubs_;  ///< The last is in use.
   bool running_ = false, closed_ = false;
   std::thread thread_;

@@ -63,7 +63,7 @@ TEST(Greeting, TheJobsOwnProcess_IsLetIn_InPiecesOfAnySize) {
   }
 }
 
-TEST(Greeting, Others_AreRefusedWithTheReason) {
+TEST(Greeting, ProcessesOfOtherJobs_AreRefusedWithTheReason) {
   const Gate gate(kJob, false), open({"job", 1, ""}, false);
   const auto expect_refused = [](const Outcome& outcome, const std::string& why) {
     EXPECT_FALSE(outcome.proved);
@@ -77,7 +77,7 @@ TEST(Greeting, Others_AreRefusedWithTheReason) {
   expect_refused(greet(open, kJob, 100), "but the coordinator has none");
 }
 
-TEST(Greeting, WhatWasSeenOnce_IsWorthNothingAgain) {
+TEST(Greeting, ReplayedBytes_ProveNothing) {
   const Gate gate(kJob, false);
   const Outcome seen = greet(gate, kJob, 1000);
   GreetingAnswer answers(gate);
@@ -176,7 +176,7 @@ std::string error_of_joining(const std::string& address, milliseconds timeout) {
   return "";
 }
 
-TEST(Greeting, AnotherProgramAtThePort_IsToldAtOnce) {
+TEST(Greeting, AnotherProgramAtThePort_IsReportedAtOnce) {
   for (const std::string answer :
        {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("SSH-2.0-OpenSSH_9.2p1\r\n"),
         std::string("\0\0\0\4\0\0\0\0\0", 9), std::string("lockstep hello 1x"), std::string(100'000, 'l')}) {
@@ -187,7 +187,7 @@ TEST(Greeting, AnotherProgramAtThePort_IsToldAtOnce) {
   }
 }
 
-TEST(Greeting, AnotherProgramAtThePortOfAJobWithoutASecret_IsSaidWhatItAnswers) {
+TEST(Greeting, WithoutASecret_TheErrorSaysWhatTheProgramAtThePortAnswers) {
   const Listening listening("HTTP/1.1 400 Bad Request\r\n\r\n");
   ClientOptions options;
   options.address = listening.address();
@@ -196,13 +196,13 @@ TEST(Greeting, AnotherProgramAtThePortOfAJobWithoutASecret_IsSaidWhatItAnswers) 
   EXPECT_THAT(holder, HasSubstr("does not answer as a coordinator does ("));
 }
 
-TEST(Greeting, AReasonOfAnyBytes_IsShownAsText) {
+TEST(Greeting, AReasonOfAnyBytes_IsShownAsPrintableText) {
   std::string refusal = greeting_refusal("\x1b]0;title\a\xff no");
   const Listening listening(refusal);
   EXPECT_THAT(error_of_joining(listening.address(), seconds(300)), HasSubstr("\\x1b]0;title\\x07\\xff no"));
 }
 
-TEST(Greeting, ALostConnection_IsMadeAnew) {
+TEST(Greeting, ALostConnection_IsOpenedAgain) {
   ServerOptions options;
   options.identity = kJob;
   options.keep = true;

@@ -29,9 +29,9 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/keep_alive.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/descriptor.h"
 #include "lockstep/coordination/greeting.h"
 #include "lockstep/coordination/http_refusal.h"
 
@@ -110,7 +110,7 @@ class Visitor {
  public:
   enum class State { kWaits, kIsLetIn, kIsForServer, kIsOver };
 
-  Visitor(Descriptor socket, const Gate& gate, const Limits& limits, SteadyClock::time_point now)
+  Visitor(FileDescriptor socket, const Gate& gate, const Limits& limits, SteadyClock::time_point now)
       : socket_(std::move(socket)), gate_(&gate), greeting_(gate), most_(limits.strangers_bytes), came_(now) {
     wait_for(kFirstBytes);
   }
@@ -184,7 +184,7 @@ class Visitor {
                                 static_cast<ssize_t>(bytes.size());
   }
 
-  Descriptor socket_;
+  FileDescriptor socket_;
   const Gate* gate_;
   GreetingAnswer greeting_;
   std::optional<HttpRefusal> refusal_;
@@ -256,7 +256,7 @@ class Listener::Impl {
  private:
   struct Stranger {
     std::string name;
-    Descriptor socket;  ///< Another descriptor of what the server has.
+    FileDescriptor socket;  ///< Another descriptor of what the server has.
     SteadyClock::time_point came;
     int servers = -1;  ///< The descriptor that the server has, as long as it is `what`.
     std::pair<dev_t, ino_t> what;
@@ -293,7 +293,7 @@ class Listener::Impl {
 
   /// Why the job cannot use the port; "" if it can, or if the address does not belong to this host.
   std::string bind_one(const addrinfo& info) {
-    Descriptor socket(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    FileDescriptor socket(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return "";
     const int on = 1, off = 0;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -337,7 +337,7 @@ class Listener::Impl {
       see_to_strangers(now, look_again);
       const bool accepts = may_accept(now, look_again);
       polled.assign({{wake_.get(), POLLIN, 0}});
-      for (const Descriptor& each : listening_) polled.push_back({accepts ? each.get() : -1, POLLIN, 0});
+      for (const FileDescriptor& each : listening_) polled.push_back({accepts ? each.get() : -1, POLLIN, 0});
       for (const Visitor& each : visitors_) polled.push_back({each.socket(), POLLIN, 0});
       int patience = -1;
       if (look_again != SteadyClock::time_point::max()) {
@@ -359,7 +359,7 @@ class Listener::Impl {
     const Visitor::State state = visitor->go_on();
     if (state == Visitor::State::kWaits) return std::next(visitor);
     if (state == Visitor::State::kIsLetIn) take_(visitor->release());
-    if (state == Visitor::State::kIsForServer) give(Descriptor(visitor->release()), visitor->came());
+    if (state == Visitor::State::kIsForServer) give(FileDescriptor(visitor->release()), visitor->came());
     return visitors_.erase(visitor);
   }
 
@@ -426,7 +426,7 @@ class Listener::Impl {
   /// The next one.
   std::list<Stranger>::iterator end(std::list<Stranger>::iterator which) {
     ::shutdown(which->socket.get(), SHUT_RDWR);
-    which->socket = Descriptor();
+    which->socket = FileDescriptor();
     ending_.push_back(std::move(*which));
     const auto next = strangers_.erase(which);
     count_ = strangers_.size();
@@ -435,7 +435,7 @@ class Listener::Impl {
 
   void accept(int listening) {
     const auto now = SteadyClock::now();
-    Descriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    FileDescriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (is_short_of(errno)) wait_for_room(now);
       return;
@@ -460,7 +460,9 @@ class Listener::Impl {
   void wait_for_room(SteadyClock::time_point now) {
     std::lock_guard lock(mutex_);
     if (visitors_.empty() && strangers_.empty()) {
-      logging::warning("the coordinator cannot let anybody in, for want of descriptors or memory");
+      logging::warning(
+          "the coordinator can accept no connection: it has too few descriptors (ulimit -n) or too little "
+          "memory");
       accept_again_ = now + kTryAgain;
     } else if (const auto may_go = first_to_go(); may_go > now) {
       accept_again_ = may_go;
@@ -470,8 +472,8 @@ class Listener::Impl {
   }
 
   /// The server gets it, and it remains a stranger until a call is accepted.
-  void give(Descriptor socket, SteadyClock::time_point came) {
-    Descriptor another(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  void give(FileDescriptor socket, SteadyClock::time_point came) {
+    FileDescriptor another(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!another) return wait_for_room(SteadyClock::now());
     if (gate_ != nullptr) set_buffer(socket.get(), kStrangersBuffer);
     {
@@ -494,7 +496,7 @@ class Listener::Impl {
     while (true) {
       more_to_give_.wait(lock, [this] { return stop_ || !to_give_.empty(); });
       if (stop_) return;
-      Descriptor socket = std::move(to_give_.front());
+      FileDescriptor socket = std::move(to_give_.front());
       to_give_.pop_front();
       lock.unlock();
       take_(socket.release());
@@ -505,8 +507,8 @@ class Listener::Impl {
   const Limits limits_;
   const Gate* const gate_;
   const std::size_t most_;
-  const Descriptor wake_;
-  std::vector<Descriptor> listening_;
+  const FileDescriptor wake_;
+  std::vector<FileDescriptor> listening_;
   int port_ = 0;
   Take take_;
   std::atomic<bool> stop_ = false;
@@ -516,7 +518,7 @@ class Listener::Impl {
   mutable std::mutex mutex_;
   std::list<Stranger> strangers_;  ///< Of the server, in the order in which they came.
   std::list<Stranger> ending_;     ///< That the server has not closed yet.
-  std::list<Descriptor> to_give_;
+  std::list<FileDescriptor> to_give_;
   std::condition_variable more_to_give_;
   std::atomic<std::size_t> count_ = 0;
 

@@ -17,6 +17,7 @@
 
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/relayed_call.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
@@ -24,17 +25,6 @@ namespace {
 
 using Buffer = grpc::ByteBuffer;
 constexpr std::size_t kShared = 4096;  ///< Values from this size on are not copied.
-
-RelayAnswer answer_of(std::uint64_t id, const Status& status) {
-  RelayAnswer answer;
-  answer.set_id(id);
-  if (status.ok()) return answer;
-  const grpc::Status wire = to_grpc(status);
-  answer.set_code(wire.error_code());
-  answer.set_error(wire.error_message());
-  answer.set_details(wire.error_details());
-  return answer;
-}
 
 Buffer bytes_of(const RelayAnswers& answers) {
   const std::string text = answers.SerializeAsString();
@@ -99,7 +89,7 @@ class Answering {
  public:
   explicit Answering(Relay* relay) : relay_(relay) {}
 
-  void give(RelayAnswer answer, const Value& value = nullptr);
+  void give(RelayAnswer answer, const Value& value);
   void written();
   void challenge(const std::string& challenge);
   /// Ends it with the status, after the current write.
@@ -193,125 +183,9 @@ class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
       return;
     }
     const CallId id = answering_->open(call.id());
-    const auto give = [answering = answering_, theirs = call.id()](const Status& status) {
-      answering->give(answer_of(theirs, status));
-    };
-    const auto give_number = [answering = answering_, theirs = call.id()](const Status& status,
-                                                                          std::int64_t number) {
-      RelayAnswer answer = answer_of(theirs, status);
-      answer.set_number(number);
-      answering->give(std::move(answer));
-    };
-    const auto give_value = [answering = answering_, theirs = call.id()](const Status& status,
-                                                                         const Value& value) {
-      answering->give(answer_of(theirs, status), status.ok() ? value : nullptr);
-    };
-    switch (call.kind()) {
-      case RelayCall::REGISTER:
-        return service_.register_task(
-            id, {call.task(), call.incarnation(), {call.host(), call.pid()}, call.attempt()},
-            [answering = answering_, theirs = call.id()](const Status& status, std::uint64_t service) {
-              RelayAnswer answer = answer_of(theirs, status);
-              answer.set_incarnation(service);
-              answering->give(std::move(answer));
-            });
-      case RelayCall::HEARTBEAT:
-        return service_.heartbeat(id, call.service(), call.task(), call.incarnation(), give);
-      case RelayCall::POLL:
-        return service_.poll_for_error(id, call.service(), call.task(), give);
-      case RelayCall::SHUTDOWN:
-        return service_.shutdown_task(id, call.service(), call.task(), give);
-      case RelayCall::WATCH:
-        return service_.watch_tasks(id, call.service(), call.number(), give_tasks(call.id()));
-      case RelayCall::INSERT:
-        return service_.insert(id, call.service(), call.key(), call.value(), call.flag(), give);
-      case RelayCall::GET:
-        return service_.get(id, call.service(), call.key(), give_value);
-      case RelayCall::TRY_GET:
-        return service_.try_get(id, call.service(), call.key(), give_value);
-      case RelayCall::INCREMENT:
-        return service_.increment(
-            id, call.service(), call.key(), call.number(),
-            [answering = answering_, theirs = call.id()](const Status& status, const std::string& value) {
-              RelayAnswer answer = answer_of(theirs, status);
-              answer.set_value(value);
-              answering->give(std::move(answer));
-            });
-      case RelayCall::DIRECTORY:
-        return service_.get_directory(
-            id, call.service(), call.key(),
-            [answering = answering_, theirs = call.id()](const Status& status, const KeyValues& found) {
-              RelayAnswer answer = answer_of(theirs, status);
-              for (const auto& [key, value] : found) {
-                RelayAnswer::Entry& entry = *answer.add_entries();
-                entry.set_key(key);
-                entry.set_value(value);
-              }
-              answering->give(std::move(answer));
-            });
-      case RelayCall::ERASE:
-        return service_.erase(id, call.service(), call.key(), give);
-      case RelayCall::BARRIER:
-        return service_.barrier(id, call.service(),
-                                {call.key(),
-                                 call.number(),
-                                 call.timeout_ms(),
-                                 {call.tasks().begin(), call.tasks().end()},
-                                 call.task()},
-                                give_number);
-      case RelayCall::CANCEL_BARRIER:
-        return service_.cancel_barrier(id, call.service(), call.key(), call.number(), give);
-      case RelayCall::ALIVE:
-        return service_.get_alive_tasks(id, call.service(), call.task(),
-                                        {call.tasks().begin(), call.tasks().end()},
-                                        [answering = answering_, theirs = call.id()](
-                                            const Status& status, const std::vector<AliveTask>& alive) {
-                                          RelayAnswer answer = answer_of(theirs, status);
-                                          for (const AliveTask& task : alive) {
-                                            RelayAnswer::Task& added = *answer.add_tasks();
-                                            added.set_task(task.task);
-                                            added.set_incarnation(task.incarnation);
-                                          }
-                                          answering->give(std::move(answer));
-                                        });
-      case RelayCall::REPORT: {
-        FailureReport report{static_cast<FailureKind>(call.report().kind()), {}, call.report().how()};
-        for (const auto& subject : call.report().subjects())
-          report.subjects.push_back({subject.task_id(), subject.incarnation()});
-        return service_.report_failure(id, call.service(), report, give);
-      }
-      case RelayCall::DESCRIBE:
-        return service_.describe(
-            id, call.flag(),
-            [answering = answering_, theirs = call.id()](const Status& status, const Description& described) {
-              RelayAnswer answer = answer_of(theirs, status);
-              DescribeResponse& description = *answer.mutable_description();
-              description.set_roll(described.roll);
-              description.set_service_incarnation(described.service_incarnation);
-              description.set_host(described.where.host);
-              description.set_pid(described.where.pid);
-              if (described.task) description.set_held_by(*described.task);
-              answering->give(std::move(answer));
-            });
-      default:
-        return give(Status::bare(Code::kUnimplemented, "the coordinator does not know such a call"));
-    }
-  }
-
-  DoneWith<WatchedTasks> give_tasks(std::uint64_t theirs) {
-    return [answering = answering_, theirs](const Status& status, const WatchedTasks& watched) {
-      RelayAnswer answer = answer_of(theirs, status);
-      answer.set_number(watched.version);
-      for (const TaskInfo& task : watched.tasks) {
-        RelayAnswer::Task& added = *answer.add_tasks();
-        added.set_task(task.task);
-        added.set_state(static_cast<int>(task.state));
-        added.set_incarnation(task.incarnation);
-        added.set_error(task.error);
-        added.set_error_code(task.error_code);
-      }
-      answering->give(std::move(answer));
-    };
+    make_relayed_call(service_, id, call, [answering = answering_](RelayAnswer&& answer, const Value& value) {
+      answering->give(std::move(answer), value);
+    });
   }
 
   const std::shared_ptr<Relays::Open> all_;

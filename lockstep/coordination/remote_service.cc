@@ -14,6 +14,7 @@
 #include "lockstep/coordination/connection.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/proved_socket.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
@@ -336,11 +337,7 @@ class GrpcRemoteService : public RemoteService {
       if (!status.ok() && !another) return done(from_grpc(status));
       const std::string proof = coordinators_proof(identity_.secret, request.nonce());
       if (!another && same_code(response.proof(), proof)) return done({});
-      done(Status::of_service(
-          Code::kPermissionDenied,
-          fmt::format("who serves at {} cannot prove to have the job's secret: it is another program's or "
-                      "user's, or JAX's own coordinator, for which LOCKSTEP_JOB_SECRET must not be set",
-                      address_.to_string())));
+      done(unproved(address_));
     };
     start(
         id, waits,

@@ -17,6 +17,7 @@
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/static.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/jit/test_executables.h"
 #include "lockstep/jit/test_jobs.h"
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/compile.h"
@@ -155,7 +156,7 @@ TEST(Executable, ThatCannotTravel_IsRefusedWithTheReason) {
               HasSubstr("pointer to a function"));
 }
 
-TEST(ExecutableFile, OfEachKindOfFile_OnlyTheGoodOnesAreRead) {
+TEST(ExecutableFile, OfEachKindOfFile_OnlyTrustedOnesAreRead) {
   testing::for_given_files(
       "step.bin", "bytes", [](const testing::GivenFile& given, const std::filesystem::path& path) {
         if (given.words == "good") {
@@ -168,7 +169,7 @@ TEST(ExecutableFile, OfEachKindOfFile_OnlyTheGoodOnesAreRead) {
       });
 }
 
-TEST(ExecutableFile, OfATebibyteWithHoles_IsRefusedBeforeMemoryIsTaken) {
+TEST(ExecutableFile, SparseTebibyte_IsRefusedBeforeMemoryIsAllocated) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "step.bin";
   std::ofstream(path) << "bytes";
@@ -199,22 +200,6 @@ TEST(Executable, CutOffOrChanged_IsRefused) {
   expect_equal(load_executable<Array>(bytes)(waves({3})), sin(waves({3})));
 }
 
-/// Where the machine code begins, the last field of the message: its tag, its length, and as many bytes.
-std::size_t begin_of_code(std::string_view message) {
-  for (std::size_t at = 0; at < message.size(); ++at) {
-    if (message[at] != 0x42) continue;
-    std::uint64_t length = 0;
-    std::size_t next = at + 1;
-    for (int shift = 0; next < message.size() && shift < 63; shift += 7) {
-      const auto byte = static_cast<unsigned char>(message[next++]);
-      length |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    if (length > 100 && next + length == message.size()) return at;
-  }
-  throw std::logic_error("no machine code");
-}
-
 /// Bytes before the machine code are changed, and the digest is made again.
 TEST(Executable, Forged_IsReadOrRefused) {
   const Array x = device_put(waves({8, 2}), NamedSharding(make_mesh({{"i", 4}}), P("i")));
@@ -222,7 +207,7 @@ TEST(Executable, Forged_IsReadOrRefused) {
       jit([](Array x) { return std::pair(sum(sin(x)), x * 2); }).lower(x).compile().serialize();
   const std::string magic = bytes.substr(0, bytes.find('\n') + 1);
   const std::string message = bytes.substr(magic.size() + digest("").size());
-  const std::size_t end = begin_of_code(message);
+  const std::size_t end = test::begin_of_code(message);
   testing::Random random;
   constexpr int kMutations = 600;
   constexpr std::array<unsigned char, 8> kTelling = {0, 1, 2, 7, 0x7f, 0x80, 0xfe, 0xff};

@@ -121,7 +121,7 @@ class Listener : public HostListener {
   }
 };
 
-TEST(AgentsLines, Mutated_AreTakenOrRemarkedOn) {
+TEST(AgentsLines, Mutated_AreAcceptedOrReported) {
   watch::ProcessReport report;
   report.meshes.push_back({.mesh = 7, .processes = "0-3", .launches = 2});
   ProcessStacks stacks;

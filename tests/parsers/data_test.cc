@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <filesystem>
 
@@ -17,6 +16,7 @@
 #include "lockstep/data/test_files.h"
 #include "lockstep/data/tfrecord.h"
 #include "lockstep/data/tokens.h"
+#include "lockstep/testing/gzip.h"
 #include "tests/parsers/fuzz.h"
 #include "tests/parsers/memory_file.h"
 
@@ -183,24 +183,10 @@ TEST_F(Data, MutatedTokenFiles_AreReadOrRefused) {
                    .mutations = 1000});
 }
 
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY);
-  std::string bytes(deflateBound(&stream, text.size()) + 32, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  deflate(&stream, Z_FINISH);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
-  return bytes;
-}
-
 TEST_F(Data, MutatedTables_AreReadOrRefused) {
   const std::string table = "1,2.5,-3e4\n4,5,6\r\n\n7,8,9";
   fuzz<DataError>({.name = "csv",
-                   .seeds = {table, gzip(table)},
+                   .seeds = {table, testing::gzip(table)},
                    .read = [&](const std::string& bytes) { read_csv(only("x.csv", bytes)); },
                    .mutations = 2000});
 }

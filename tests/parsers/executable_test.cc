@@ -5,27 +5,12 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/jit/jit.h"
+#include "lockstep/jit/test_executables.h"
 #include "lockstep/ops/ops.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {
 namespace {
-
-/// Where the machine code begins, the last field of the message: its tag, its length, and as many bytes.
-std::size_t begin_of_code(const std::string& message) {
-  for (std::size_t at = 0; at < message.size(); ++at) {
-    if (message[at] != 0x42) continue;
-    std::uint64_t length = 0;
-    std::size_t next = at + 1;
-    for (int shift = 0; next < message.size() && shift < 63; shift += 7) {
-      const auto byte = static_cast<unsigned char>(message[next++]);
-      length |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    if (length > 100 && next + length == message.size()) return at;
-  }
-  throw std::logic_error("no machine code");
-}
 
 /// All but the machine code, which is run as it is (docs/executables.md).
 TEST(Executables, Mutated_AreReadOrRefused) {
@@ -34,7 +19,7 @@ TEST(Executables, Mutated_AreReadOrRefused) {
       jit([](Array x) { return std::pair(sum(sin(x)), x * 2.f); }).lower(x).compile().serialize();
   const std::string magic = bytes.substr(0, bytes.find('\n') + 1);
   const std::string message = bytes.substr(magic.size() + digest("").size());
-  const std::size_t end = begin_of_code(message);
+  const std::size_t end = test::begin_of_code(message);
   const std::string code = message.substr(end);
   fuzz<Error>(
       {.name = "executable",

@@ -2,7 +2,6 @@
 #include "lockstep/coordination/greeting.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,6 +9,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/expand.h"
 #include "lockstep/coordination/http_refusal.h"
+#include "lockstep/testing/gzip.h"
 #include "tests/parsers/fuzz.h"
 
 // The first bytes of a connection to the coordinator, on both sides.
@@ -83,25 +83,11 @@ TEST(HttpRefusal, OfAnyFrames_AnswersOnce) {
                .refuses = false});
 }
 
-std::string gzip(const std::string& plain) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string bytes(deflateBound(&stream, plain.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
-  return bytes;
-}
-
 TEST(Expanded, AnyBytes_StayWithinTheLimit) {
-  const std::string packed = gzip("lockstep lockstep lockstep");
+  const std::string packed = testing::gzip("lockstep lockstep lockstep");
   ASSERT_EQ(expanded(packed, 4096), "lockstep lockstep lockstep");
   fuzz<Error>({.name = "compressed requests",
-               .seeds = {packed, gzip(std::string(100'000, 'x')), "plain"},
+               .seeds = {packed, testing::gzip(std::string(100'000, 'x')), "plain"},
                .read =
                    [](const std::string& bytes) {
                      const auto plain = expanded(bytes, 4096);

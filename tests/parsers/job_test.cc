@@ -15,6 +15,7 @@
 #include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/stall.h"
 #include "lockstep/collectives/tcp_link.h"
+#include "lockstep/coordination/relayed_call.h"
 #include "lockstep/coordination/state_machine.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -28,7 +29,7 @@ namespace {
 using namespace coordination;
 using collectives::Link;
 
-/// Puts relayed calls into the service, as the coordinator does; counts answers.
+/// Makes relayed calls of the service; counts answers.
 class Calls {
  public:
   explicit Calls(Service& service) : service_(service) {}
@@ -41,50 +42,7 @@ class Calls {
     }
     open_[call.id()] = id;
     ++asked_;
-    const auto done = [this](const auto&...) { ++answered_; };
-    const std::vector<int> tasks(call.tasks().begin(), call.tasks().end());
-    switch (call.kind()) {
-      case RelayCall::REGISTER:
-        return service_.register_task(
-            id, {call.task(), call.incarnation(), {call.host(), call.pid()}, call.attempt()}, done);
-      case RelayCall::HEARTBEAT:
-        return service_.heartbeat(id, call.service(), call.task(), call.incarnation(), done);
-      case RelayCall::POLL:
-        return service_.poll_for_error(id, call.service(), call.task(), done);
-      case RelayCall::SHUTDOWN:
-        return service_.shutdown_task(id, call.service(), call.task(), done);
-      case RelayCall::WATCH:
-        return service_.watch_tasks(id, call.service(), call.number(), done);
-      case RelayCall::INSERT:
-        return service_.insert(id, call.service(), call.key(), call.value(), call.flag(), done);
-      case RelayCall::GET:
-        return service_.get(id, call.service(), call.key(), done);
-      case RelayCall::TRY_GET:
-        return service_.try_get(id, call.service(), call.key(), done);
-      case RelayCall::INCREMENT:
-        return service_.increment(id, call.service(), call.key(), call.number(), done);
-      case RelayCall::DIRECTORY:
-        return service_.get_directory(id, call.service(), call.key(), done);
-      case RelayCall::ERASE:
-        return service_.erase(id, call.service(), call.key(), done);
-      case RelayCall::BARRIER:
-        return service_.barrier(id, call.service(),
-                                {call.key(), call.number(), call.timeout_ms(), tasks, call.task()}, done);
-      case RelayCall::CANCEL_BARRIER:
-        return service_.cancel_barrier(id, call.service(), call.key(), call.number(), done);
-      case RelayCall::ALIVE:
-        return service_.get_alive_tasks(id, call.service(), call.task(), tasks, done);
-      case RelayCall::REPORT: {
-        FailureReport report{static_cast<FailureKind>(call.report().kind()), {}, call.report().how()};
-        for (const auto& subject : call.report().subjects())
-          report.subjects.push_back({subject.task_id(), subject.incarnation()});
-        return service_.report_failure(id, call.service(), report, done);
-      }
-      case RelayCall::DESCRIBE:
-        return service_.describe(id, call.flag(), done);
-      default:
-        return done();
-    }
+    make_relayed_call(service_, id, call, [this](RelayAnswer&&, const Value&) { ++answered_; });
   }
 
   bool all_answered() const { return asked_ == answered_; }
@@ -168,11 +126,11 @@ TEST(CoordinationMessages, Mutated_AreAnsweredOnce) {
 }
 
 /// Two ends of a connection of this process.
-std::pair<collectives::FileDescriptor, collectives::FileDescriptor> socket_pair() {
+std::pair<FileDescriptor, FileDescriptor> socket_pair() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
     throw std::logic_error("socketpair");
-  return {collectives::FileDescriptor(ends[0]), collectives::FileDescriptor(ends[1])};
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
 void send_all(int descriptor, const std::string& bytes) {
@@ -334,7 +292,7 @@ TEST(DataConnections, InPlaceOfAGreeting_Mutated_ProveNothing) {
        .memory = std::size_t{1} << 20});
 }
 
-TEST(CacheEntries, Mutated_AreUsedAsTheyWereKept_OrNotUsed) {
+TEST(CacheEntries, Mutated_AreUsedUnchangedOrNotAtAll) {
   const testing::TemporaryFolder folder;
   const std::string key = "the program and the machine", code(500, 'c');
   runtime::CompileCache cache({.folder = (folder.path() / "cache").string()});

@@ -94,7 +94,7 @@ void each_sum(Body body) {
   }
 }
 
-TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryWayInEveryOrder) {
+TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryAlgorithmInEveryOrder) {
   each_sum([](Trial trial) {
     const std::size_t size = size_of(trial.numbers.dtype());
     for (const SumOrder& order : sum_orders()) {
@@ -123,7 +123,7 @@ TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryWayInEveryOrder) {
   });
 }
 
-TEST(SumsOfNarrowFloats, ThatAreNotExactInF32_AreNextToThoseRoundedOnce) {
+TEST(SumsOfNarrowFloats, InexactInF32_AreNearTheRoundedSum) {
   each_sum([](Trial trial) {
     const std::size_t size = size_of(trial.numbers.dtype());
     // Of numbers with all digits, exponents of 2^-6 to 2^3.
@@ -164,7 +164,7 @@ TEST(SumsOfNarrowFloats, ThatAreNotExactInF32_AreNextToThoseRoundedOnce) {
 }
 
 /// Partial sums have more bytes than the terms; terms and results do not.
-TEST(SumsOfNarrowFloats, SendWideNumbersOnlyWhereTheyArePartialSums) {
+TEST(SumsOfNarrowFloats, SendF32OnlyForPartialSums) {
   const auto sent = [](Way way, Kind kind, bool partial_input) {
     constexpr std::size_t kCount = 16 * 160;
     SimulatedHosts network(16, {});
