@@ -13,7 +13,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kMostPending = 1 << 20;
+constexpr std::size_t kMostPendingOutput = 1 << 20;
 
 bool same_file(int one, int other) {
   struct stat a {
@@ -56,7 +56,7 @@ void Console::work() {
         fmt::format("lockstep: cannot write standard output: {}; lines are lost\n", std::strerror(error)));
   }
   const std::size_t pending = std::max(out_->pending(), err_.pending());
-  full_ = pending > (full_ ? kMostPending / 2 : kMostPending);
+  full_ = pending > (full_ ? kMostPendingOutput / 2 : kMostPendingOutput);
 }
 
 bool Console::empty() const { return out_->pending() == 0 && err_.pending() == 0; }

@@ -12,7 +12,7 @@
 namespace lockstep::cli {
 namespace {
 
-void write(const std::filesystem::path& file, const std::string& text) {
+void write_text(const std::filesystem::path& file, const std::string& text) {
   if (const std::string why = write_own_file(file, text); !why.empty())
     fail("cannot write {}: {}", file.string(), why);
 }
@@ -74,10 +74,11 @@ std::filesystem::path write_failure_report(const std::filesystem::path& folder, 
     log_ends += fmt::format("== process {}{}\n{}{}", i, end.empty() ? " wrote nothing" : "", end,
                             end.empty() || end.ends_with('\n') ? "" : "\n");
   }
-  write(place / "summary.txt", shown_lines(summary));
-  write(place / "log-ends.txt", log_ends);
-  if (!report.stacks.empty()) write(place / "stacks.txt", report.stacks);
-  write(place / "processes.json", all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(place / "summary.txt", shown_lines(summary));
+  write_text(place / "log-ends.txt", log_ends);
+  if (!report.stacks.empty()) write_text(place / "stacks.txt", report.stacks);
+  write_text(place / "processes.json",
+             all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return place;
 }
 

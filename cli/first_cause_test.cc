@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using testing::Processes;
 using testing::ProcessResult;
 
-constexpr std::chrono::minutes kLong(10);
+constexpr std::chrono::minutes kLongWait(10);
 
 /// What the job does is a matter of its seed, which all its processes know.
 struct Plan {
@@ -74,7 +74,7 @@ std::string variable(const char* name) {
 }
 
 /// Waits for what does not come.
-[[noreturn]] void wait_and_end(CoordinationClient& client, milliseconds timeout = kLong) {
+[[noreturn]] void wait_and_end(CoordinationClient& client, milliseconds timeout = kLongWait) {
   try {
     client.barrier("never", timeout);
   } catch (const PeerFailure&) {
@@ -90,7 +90,7 @@ LOCKSTEP_CHILD(fails_by_plan) {
   const std::string kind = variable("FIRST_CAUSE_KIND");
   const Plan plan(std::atoi(variable("FIRST_CAUSE_SEED").c_str()));
   const bool culprit = std::atoi(variable("LOCKSTEP_PROCESS_ID").c_str()) == plan.culprit;
-  if (kind == "does not come" && culprit) std::this_thread::sleep_for(kLong);
+  if (kind == "does not come" && culprit) std::this_thread::sleep_for(kLongWait);
   std::unique_ptr<CoordinationClient> client;
   try {
     client = join();
@@ -98,7 +98,7 @@ LOCKSTEP_CHILD(fails_by_plan) {
     sleep_up_to(60);
     std::_Exit(7);
   }
-  client->barrier("all", kLong);
+  client->barrier("all", kLongWait);
   if (kind == "diverges") {
     // As the runtime does before it throws DivergenceError, in every process that finds out.
     sleep_up_to(20);
@@ -127,11 +127,11 @@ LOCKSTEP_CHILD(fails_by_plan) {
     end_in_some_way(*client, "another error");
   }
   if (kind == "misses a barrier") {
-    if (culprit) std::this_thread::sleep_for(kLong);
+    if (culprit) std::this_thread::sleep_for(kLongWait);
     wait_and_end(*client, milliseconds(100));
   }
   if (kind == "does not shut down") {
-    if (culprit) std::this_thread::sleep_for(kLong);
+    if (culprit) std::this_thread::sleep_for(kLongWait);
     try {
       client->shutdown();
     } catch (const Error& error) {
@@ -234,14 +234,14 @@ TEST(FirstCause, OfARestartThatDoesNotBegin_IsWhatMadeItNecessary) {
 
 LOCKSTEP_CHILD(retries_a_barrier) {
   auto client = join();
-  if (client->process_id() == 1) client->key_value_store().get("it was late", kLong);
+  if (client->process_id() == 1) client->key_value_store().get("it was late", kLongWait);
   try {
     client->barrier("patient", milliseconds(50));
   } catch (const TimeoutError&) {
   }
   if (client->process_id() == 0) client->key_value_store().set("it was late", "yes");
-  client->barrier("both have heard that", kLong);
-  client->barrier("patient", kLong);
+  client->barrier("both have heard that", kLongWait);
+  client->barrier("patient", kLongWait);
   if (client->process_id() == 0) {
     client->report_own_error("bad input");
     std::_Exit(3);

@@ -32,8 +32,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kMostPending = ParentPipe::kMostPending;
-constexpr std::size_t kMostPendingTrace = 4 * kMostPending;
+constexpr std::size_t kMostPendingTrace = 4 * ParentPipe::kMostPending;
 
 /// From this many processes in a job on, the agent is the coordinator's proxy on its host.
 constexpr int kProcessesOfALargeJob = 512;
@@ -198,7 +197,7 @@ class Agent : HostListener {
   }
   void reported(watch::ProcessReport report) override {
     // What nobody takes is out of date when it is taken.
-    if (pipe_.pending() > kMostPending && report.ended.empty()) return;
+    if (pipe_.pending() > ParentPipe::kMostPending && report.ended.empty()) return;
     const int process = report.process;
     pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
   }

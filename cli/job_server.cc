@@ -44,9 +44,9 @@ using nlohmann::json;
 
 constexpr std::size_t kMostAskers = 8;
 constexpr std::size_t kMostRequest = 64 * 1024;
-constexpr std::size_t kMostPending = std::size_t{256} << 20;  // bytes of an answer that nobody takes
-constexpr std::chrono::seconds kSilence(10);                  // of one who asks and sends no line
-constexpr std::chrono::seconds kUntaken(30);                  // of one who takes nothing of the answer
+constexpr std::size_t kMostPendingAnswer = std::size_t{256} << 20;  // bytes of an answer that nobody takes
+constexpr std::chrono::seconds kSilence(10);                        // of one who asks and sends no line
+constexpr std::chrono::seconds kUntaken(30);                        // of one who takes nothing of the answer
 
 /// A connection on the socket: one request, and the answer to it.
 class Asker : public std::enable_shared_from_this<Asker> {
@@ -78,7 +78,7 @@ class Asker : public std::enable_shared_from_this<Asker> {
   void write(std::string text) {
     if (gone_) return;
     pending_bytes_ += text.size();
-    if (pending_bytes_ > kMostPending) return close();
+    if (pending_bytes_ > kMostPendingAnswer) return close();
     pending_.push_back(std::move(text));
     if (pending_.size() == 1) write_next();
   }

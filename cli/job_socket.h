@@ -68,6 +68,7 @@ class JobConnection {
 
   /// The next line without its end; nullopt at the end of the answer. Throws Error after the timeout.
   std::optional<std::string> line(std::chrono::milliseconds timeout);
+  static constexpr std::chrono::seconds kUntilAnswer{10};  ///< for a question that is answered at once
 
  private:
   std::string job_;

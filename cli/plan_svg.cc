@@ -15,7 +15,7 @@ constexpr int kWidth = 900, kLabels = 220, kBar = 20, kRow = 30, kTitle = 40, kV
 constexpr const char *kArguments = "#4477aa", *kOutputs = "#66ccee", *kTemporary = "#ccbb44",
                      *kTime = "#228833", *kTooMuch = "#cc3311";
 
-std::string escaped(const std::string& text) {
+std::string xml_escaped(const std::string& text) {
   std::string copy;
   for (const char c : text) {
     if (c == '<')
@@ -29,7 +29,7 @@ std::string escaped(const std::string& text) {
 }
 
 std::string text_at(int x, int y, const std::string& text, const char* more = "") {
-  return fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y, more, escaped(shown(text)));
+  return fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", x, y, more, xml_escaped(shown(text)));
 }
 
 std::string bar(double x, int y, double width, const char* color) {

@@ -17,7 +17,7 @@ namespace lockstep::cli {
 namespace {
 
 // For a label's value.
-std::string escaped(std::string_view text) {
+std::string label_escaped(std::string_view text) {
   std::string result;
   for (const char c : shown(text, std::string::npos)) {
     if (c == '"' || c == '\\') result += '\\';
@@ -38,7 +38,7 @@ class Writer {
     labels_.reserve(view.processes.size());
     for (const ProcessRow& row : view.processes)
       labels_.push_back(fmt::format("job_id=\"{}\",process=\"{}\",host=\"{}\"", view.job_id, row.process,
-                                    escaped(row.host)));
+                                    label_escaped(row.host)));
   }
 
   void head(std::string_view name, std::string_view type, std::string_view help) {
@@ -76,8 +76,9 @@ class Writer {
 std::string prometheus_text(const JobView& view) {
   Writer writer(view);
   writer.head("lockstep_job_info", "gauge", "The job; always 1.");
-  writer.of_job("lockstep_job_info",
-                fmt::format("command=\"{}\",state=\"{}\"", escaped(view.command), escaped(view.state)), 1);
+  writer.of_job(
+      "lockstep_job_info",
+      fmt::format("command=\"{}\",state=\"{}\"", label_escaped(view.command), label_escaped(view.state)), 1);
   writer.head("lockstep_job_start_time_seconds", "gauge", "When the launcher started, since 1970.");
   writer.of_job("lockstep_job_start_time_seconds", "", view.started);
   writer.head("lockstep_job_restarts_total", "counter", "How often the job was started again.");
@@ -126,7 +127,7 @@ std::string prometheus_text(const JobView& view) {
     if (!metrics.is_object()) continue;
     for (const auto& [name, value] : metrics.items())
       if (value.is_number())
-        writer.of_process(i, "lockstep_metric", fmt::format("name=\"{}\"", escaped(name)),
+        writer.of_process(i, "lockstep_metric", fmt::format("name=\"{}\"", label_escaped(name)),
                           value.get<double>());
   }
   return writer.take();

@@ -30,7 +30,6 @@ struct Given {
   bool all = false;
 };
 
-constexpr std::chrono::seconds kUntilAnswer(10);
 constexpr int kLeastColumns = 80, kMostColumns = 120;
 
 int show_stacks(const Given& given) {
@@ -73,8 +72,8 @@ int show_stacks_of_job(const Given& given) {
       {"columns", target.terminal ? std::clamp(target.columns, kLeastColumns, kMostColumns) : kMostColumns},
       {"color", target.color}};
   connection.send(request.dump() + "\n");
-  const auto line =
-      connection.line(std::chrono::milliseconds(static_cast<long>(given.limit * 1000)) + kUntilAnswer);
+  const auto line = connection.line(std::chrono::milliseconds(static_cast<long>(given.limit * 1000)) +
+                                    JobConnection::kUntilAnswer);
   if (!line) fail("job {} has ended while it was asked", job.id);
   const auto answer = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object()) fail("the launcher of job {} answered something that is no JSON", job.id);

@@ -25,7 +25,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::chrono::seconds kUntilAnswer(10), kBetweenLooks(1);
+constexpr std::chrono::seconds kBetweenLooks(1);
 
 constexpr char kMore[] =
     R"(  lockstep status                  the only running job of this user, or a list of them
@@ -45,7 +45,7 @@ struct Options {
 std::optional<std::string> ask(const RunningJob& job, const char* request) {
   JobConnection connection(job);
   connection.send(fmt::format("{{\"request\": \"{}\"}}\n", request));
-  return connection.line(kUntilAnswer);
+  return connection.line(JobConnection::kUntilAnswer);
 }
 
 ReadView read(const RunningJob& job, const std::string& answer) {

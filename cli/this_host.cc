@@ -48,7 +48,7 @@ void for_each_address(const std::function<void(const std::string& interface, con
   }
 }
 
-std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
+std::string name_without_domain(const std::string& name) { return name.substr(0, name.find('.')); }
 
 }  // namespace
 
@@ -60,7 +60,7 @@ std::string own_program() {
 
 bool is_this_host(const std::string& name) {
   const std::string own = host_name(), asked = shown(name);
-  return name == "localhost" || asked == own || asked == short_name(own) || is_own_address(name) ||
+  return name == "localhost" || asked == own || asked == name_without_domain(own) || is_own_address(name) ||
          (is_numeric(name) && coordination::is_loopback({.host = name, .port = 0}));
 }
 

@@ -23,7 +23,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr double kMostSeconds = 3600;
-constexpr std::chrono::seconds kUntilAnswer(10);
 constexpr std::chrono::seconds kUntilWritten(120);  // after its end
 
 constexpr char kMore[] =
@@ -57,7 +56,7 @@ int take_trace(const Options& options) {
       {"request", kTraceRequest}, {"file", file.string()}, {"seconds", options.seconds}};
   connection.send(request.dump() + "\n", descriptor);
   close(descriptor);
-  next(connection, job, kUntilAnswer);
+  next(connection, job, JobConnection::kUntilAnswer);
   say("lockstep trace", fmt::format("of job {}, for {} s", job.id, options.seconds));
   const auto lasts = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
   const nlohmann::json done = next(connection, job, lasts + kUntilWritten);

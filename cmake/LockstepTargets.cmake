@@ -6,6 +6,13 @@ if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${LOCKSTEP_CCACHE})
 endif()
 
+# Sources of a target are compiled eight at a time: templates and headers that they share are compiled once, in about
+# half of the time. Anonymous namespaces of a batch are one, so that names in them differ.
+# LOCKSTEP_UNITY=OFF compiles each source alone.
+option(LOCKSTEP_UNITY "Compile sources in batches" ON)
+set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+
 add_library(lockstep_options INTERFACE)
 target_compile_options(lockstep_options INTERFACE
                        "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers>")
@@ -28,6 +35,7 @@ endif()
 # code that shares inline functions with ours.
 function(lockstep_generated_code target)
   target_compile_options(${target} PRIVATE -w)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   if(LOCKSTEP_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE} -O0)
   endif()
@@ -130,15 +138,19 @@ endfunction()
 #   PRIVATE    libraries that only its sources see
 #   TEST_DEPS  what the tests need besides
 #   OPTIMIZED  tests (a filter) that compute so much that XLA's optimizer pays
+#   SEPARATE   sources that are compiled alone: they name their own functions like others do
 # Process tests re-execute their own executable, so each test executable has lockstep/testing's main where it asks
 # for lockstep_testing, and GoogleTest's otherwise.
 function(lockstep_layer name)
-  cmake_parse_arguments(arg "" "OPTIMIZED" "DEPS;PRIVATE;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "OPTIMIZED" "DEPS;PRIVATE;TEST_DEPS;SEPARATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/plugins/")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   set(target lockstep_${name})
+  if(arg_SEPARATE)
+    set_source_files_properties(${arg_SEPARATE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC lockstep_options ${arg_DEPS} PRIVATE ${arg_PRIVATE})

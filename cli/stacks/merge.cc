@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -56,8 +57,6 @@ bool is_of_standard_library(std::string_view file) {
   return file.find("/include/c++/") != std::string_view::npos;
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 /// The C library's names for a function as its callers have it: "__GI___libc_read" is read.
 std::string name_of_call(std::string_view function) {
   if (function.starts_with("__GI_")) function.remove_prefix(5);
@@ -102,7 +101,10 @@ std::vector<StackNode> path_of(const ThreadStack& thread, bool all) {
     path.push_back(
         {.text = frame->function.empty() ? "(a function without a name)" : frame->function,
          .module = module,
-         .place = frame->file.empty() ? "" : fmt::format("{}:{}", base_name(frame->file), frame->line)});
+         .place = frame->file.empty()
+                      ? ""
+                      : fmt::format("{}:{}", std::filesystem::path(frame->file).filename().string(),
+                                    frame->line)});
   }
   path.push_back({.kind = Kind::kEnd,
                   .text = all ? describe(thread.state) : end_of(thread.state, path),

@@ -49,7 +49,7 @@ struct Watched {
   std::shared_ptr<float> owner;
 };
 
-std::vector<float> counted(std::int64_t count) {
+std::vector<float> ascending(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), 0.0f);
   return values;
@@ -62,7 +62,7 @@ TEST(HostMemory, OfRows_EachPartLiesInTheCallersMemoryUntilTheArrayIsGone) {
   auto shards = x.addressable_shards();
   ASSERT_EQ(shards.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(shards[i].data, memory.elements.data() + 64 * i);
-  EXPECT_EQ(x.to_host<float>(), counted(256));
+  EXPECT_EQ(x.to_host<float>(), ascending(256));
   EXPECT_FALSE(memory.is_freed());
   x = Array();
   EXPECT_TRUE(memory.will_be_freed());
@@ -82,7 +82,7 @@ TEST(HostMemory, OfColumns_IsCopied) {
   Array x = device_put(HostMemory(memory.elements, {8, 64}, std::exchange(memory.owner, nullptr)),
                        NamedSharding(four(), P(nullptr, "x")));
   EXPECT_TRUE(memory.will_be_freed());
-  EXPECT_EQ(x.to_host<float>(), counted(512));
+  EXPECT_EQ(x.to_host<float>(), ascending(512));
 }
 
 TEST(HostMemory, NotAligned_IsCopied) {
@@ -149,14 +149,14 @@ TEST(HostMemory, DonatedToAComputation_IsNotWrittenTo) {
   Array twice = doubled_in_place(x);
   EXPECT_TRUE(x.is_deleted());
   EXPECT_EQ(twice.to_host<float>()[63], 126);
-  EXPECT_EQ(std::vector<float>(memory.elements.begin(), memory.elements.end()), counted(64));
+  EXPECT_EQ(std::vector<float>(memory.elements.begin(), memory.elements.end()), ascending(64));
   held.reset();
   EXPECT_TRUE(memory.will_be_freed());
 }
 
 TEST(Donation, OfPartsGatheredFromColumns_ReusesTheirMemory) {
   // Parts of 128 KB, which are gathered into memory of the array's own.
-  Array x = device_put(HostMemory(counted(512 * 256), {512, 256}), NamedSharding(four(), P(nullptr, "x")));
+  Array x = device_put(HostMemory(ascending(512 * 256), {512, 256}), NamedSharding(four(), P(nullptr, "x")));
   const void* place = x.addressable_shards()[2].data;
   Array twice = doubled_in_place(x);
   EXPECT_EQ(twice.addressable_shards()[2].data, place);

@@ -105,6 +105,20 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
 std::string_view whole_characters(std::string_view text) {
   std::size_t begun = text.size();
   while (begun > 0 && text.size() - begun < 3 && continues(byte_at(text, begun - 1))) --begun;

@@ -23,6 +23,12 @@ std::string_view first_bytes(std::string_view text, std::size_t most);
 /// The text without an incomplete character at its end: the kernel cuts names after any byte.
 std::string_view whole_characters(std::string_view text);
 
+/// The text with a to z in place of A to Z.
+std::string lower_case(std::string_view text);
+
+/// The text without the blanks at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
 inline constexpr std::size_t kLongestShown = 1024;
 
 /// The text as one line of UTF-8. Bytes that are not UTF-8 become "\xe9"; control characters become "\n" or

@@ -26,8 +26,8 @@ using ::testing::IsEmpty;
 
 std::map<std::string, Array> tree_of(std::uint64_t seed) {
   const Mesh mesh = make_mesh({{"x", device_count()}});
-  return {{"rows", test::made(DType::kF32, {512, 1024}, NamedSharding(mesh, P("x")), seed)},
-          {"all", test::made(DType::kBF16, {100, 3}, NamedSharding(mesh, P()), seed)}};
+  return {{"rows", lockstep::test::made(DType::kF32, {512, 1024}, NamedSharding(mesh, P("x")), seed)},
+          {"all", lockstep::test::made(DType::kBF16, {100, 3}, NamedSharding(mesh, P()), seed)}};
 }
 
 LOCKSTEP_CHILD(saves_to_objects) {
@@ -37,7 +37,7 @@ LOCKSTEP_CHILD(saves_to_objects) {
   EXPECT_THAT(checkpoints.steps(), ElementsAre(3, 4));
   const auto [step, tree] = *checkpoints.restore_latest(tree_of(9));
   EXPECT_EQ(step, 4);
-  for (const auto& [path, array] : tree) EXPECT_TRUE(test::is_made(array, 4)) << path;
+  for (const auto& [path, array] : tree) EXPECT_TRUE(lockstep::test::is_made(array, 4)) << path;
   EXPECT_THAT(error_of<CheckpointError>([&] {
                 checkpoints.save(4, tree_of(4));
                 checkpoints.wait();
@@ -47,7 +47,8 @@ LOCKSTEP_CHILD(saves_to_objects) {
 
 LOCKSTEP_CHILD(races_in_objects) {
   initialize();
-  test::race_of_two_writers(testing::child_arguments()[0], std::stoi(testing::child_arguments()[1]));
+  lockstep::test::race_of_two_writers(testing::child_arguments()[0],
+                                      std::stoi(testing::child_arguments()[1]));
 }
 
 TEST(Objects, AJobSavesRestoresAndCleans_AndOfTwoWritersOneWins) {

@@ -46,7 +46,7 @@ std::vector<Shape> six_cuts(std::int64_t count) {
   return {{1, 1, 1}, {count, 1, 1}, {1, count, 1}, {half, count / half, 1}, {half, 1, 1}, {1, 1, count}};
 }
 
-constexpr std::uint64_t kSeed = 3;
+constexpr std::uint64_t kOpenedSeed = 3;
 
 /// A checkpoint of one array, whose parts are in a file each.
 void write_checkpoint(const std::string& url, const Shape& shape, const std::vector<Box>& parts) {
@@ -58,7 +58,7 @@ void write_checkpoint(const std::string& url, const Shape& shape, const std::vec
   array.dtype_name = "F32";
   array.shape = shape;
   for (const Box& box : parts) {
-    const std::vector<std::byte> bytes = test::expected_bytes(shape, box, DType::kF32, kSeed);
+    const std::vector<std::byte> bytes = lockstep::test::expected_bytes(shape, box, DType::kF32, kOpenedSeed);
     PartSource source{"x", DType::kF32, shape, box, {}};
     source.elements = [&](const Box& rows, std::byte* scratch) {
       copy_common(whole(shape_of(box)), bytes.data(), rows, scratch, 4);
@@ -93,7 +93,7 @@ TEST(Opened, ReadsLittleMoreThanItNeeds_HoweverItWasSaved) {
           EXPECT_LE(static_cast<double>(opened->bytes_read()), 1.1 * static_cast<double>(memory.size()))
               << lockstep::to_string(saved) << " to " << lockstep::to_string(wanted);
           if ((number + readers) % 5 == 0) {
-            EXPECT_TRUE(memory == test::expected_bytes(shape, box, DType::kF32, kSeed));
+            EXPECT_TRUE(memory == lockstep::test::expected_bytes(shape, box, DType::kF32, kOpenedSeed));
           }
         }
       }
@@ -110,10 +110,10 @@ TEST(Opened, AnArrayOfManyUnitsIsReadByAllThreads_AsItWas) {
   const Box box{{3, 37}, {0, 1024}, {100, 612}};
   std::vector<std::byte> memory(static_cast<std::size_t>(volume(box)) * 4);
   Opened::open(url)->read({{"x", box, memory.data()}});
-  EXPECT_TRUE(memory == test::expected_bytes(shape, box, DType::kF32, kSeed));
+  EXPECT_TRUE(memory == lockstep::test::expected_bytes(shape, box, DType::kF32, kOpenedSeed));
 }
 
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
+void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
@@ -126,12 +126,12 @@ std::string safetensors_of(std::vector<safetensors::Tensor> tensors) {
 
 TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
   TemporaryFolder folder;
-  write_file(folder.path() / "model-00001-of-00002.safetensors",
-             safetensors_of({{"a", "U8", {2, 3}, 0, 6}, {"b", "BF16", {2}, 0, 4}}));
-  write_file(folder.path() / "model-00002-of-00002.safetensors",
-             safetensors_of({{"c", "F8_E8M0", {4}, 0, 4}}));
+  write_bytes(folder.path() / "model-00001-of-00002.safetensors",
+              safetensors_of({{"a", "U8", {2, 3}, 0, 6}, {"b", "BF16", {2}, 0, 4}}));
+  write_bytes(folder.path() / "model-00002-of-00002.safetensors",
+              safetensors_of({{"c", "F8_E8M0", {4}, 0, 4}}));
   auto index = [&](const std::string& weights) {
-    write_file(folder.path() / "model.safetensors.index.json", R"({"weight_map": {)" + weights + "}}");
+    write_bytes(folder.path() / "model.safetensors.index.json", R"({"weight_map": {)" + weights + "}}");
   };
   index(R"("a": "model-00001-of-00002.safetensors", "b": "model-00001-of-00002.safetensors",
            "c": "model-00002-of-00002.safetensors")");
@@ -152,7 +152,7 @@ TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path()); }), HasSubstr("is damaged"));
   std::filesystem::remove(folder.path() / "model.safetensors.index.json");
   EXPECT_EQ(Opened::open(folder.path())->manifest().arrays.size(), 3u) << "all files of the folder";
-  write_file(folder.path() / "more.safetensors", safetensors_of({{"a", "U8", {1}, 0, 1}}));
+  write_bytes(folder.path() / "more.safetensors", safetensors_of({{"a", "U8", {1}, 0, 1}}));
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(folder.path()); }),
               HasSubstr("several files have a tensor a"));
   EXPECT_EQ(Opened::open(folder.path() / "more.safetensors")->manifest().arrays.size(), 1u);
@@ -165,7 +165,7 @@ TEST(Safetensors, EveryHeaderThatIsNone_IsFound) {
     std::uint64_t bytes = length < 0 ? header.size() : static_cast<std::uint64_t>(length);
     std::string file(8, '\0');
     std::memcpy(file.data(), &bytes, 8);
-    write_file(path, file + header + std::string(data, 'x'));
+    write_bytes(path, file + header + std::string(data, 'x'));
     return error_of<CheckpointError>([&] { Opened::open(path); });
   };
   auto tensor = [](const std::string& dtype, const std::string& shape, int from, int to) {
@@ -190,13 +190,13 @@ TEST(Safetensors, EveryHeaderThatIsNone_IsFound) {
   EXPECT_THAT(error("{\"a\":" + tensor("NEW", "[4]", 0, 4) + "}", 4), HasSubstr("does not fit its bytes"));
   EXPECT_THAT(error("{\"a\":" + tensor("U8", "[4]", 4, 0) + "}", 4), HasSubstr("does not fit its bytes"));
   EXPECT_THAT(error("{\"__metadata__\":[1],\"a\":" + good + "}", 4), HasSubstr("damaged"));
-  write_file(path, "123");
+  write_bytes(path, "123");
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(path); }), HasSubstr("it has 3 bytes"));
   const std::string header = "{\"__metadata__\":null,\"a\":" + good + "}";
   const std::uint64_t bytes = header.size();
   std::string file(8, '\0');
   std::memcpy(file.data(), &bytes, 8);
-  write_file(path, file + header + "abcd");
+  write_bytes(path, file + header + "abcd");
   EXPECT_EQ(Opened::open(path)->manifest().arrays.at("a").shape, Shape{4})
       << "as the safetensors package reads it";
 }

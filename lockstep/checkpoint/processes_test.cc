@@ -74,8 +74,8 @@ const Shape kShape{16, 24, 64};
 Tree six_arrays() {
   Tree tree;
   for (const auto& [name, sharding] : six_shardings())
-    tree[name] = test::made(DType::kF32, kShape, sharding, kSeed);
-  tree["small"] = test::made(DType::kI8, {16, 8, 16}, six_shardings().at("rows"), kSeed);
+    tree[name] = lockstep::test::made(DType::kF32, kShape, sharding, kSeed);
+  tree["small"] = lockstep::test::made(DType::kI8, {16, 8, 16}, six_shardings().at("rows"), kSeed);
   return tree;
 }
 
@@ -97,7 +97,7 @@ LOCKSTEP_CHILD(restores_six) {
       options.partial = true;
       const Tree restored = restore(child_arguments()[i], like, options);
       for (const auto& [from, array] : restored)
-        EXPECT_TRUE(test::is_made(array, kSeed))
+        EXPECT_TRUE(lockstep::test::is_made(array, kSeed))
             << from << " onto " << name << " of " << child_arguments()[i];
     }
   }
@@ -121,7 +121,7 @@ LOCKSTEP_CHILD(saves_six_large) {
   initialize();
   Tree tree;
   for (const auto& [name, sharding] : six_shardings())
-    tree[name] = test::made(DType::kF32, {64, 64, 64}, sharding, kSeed);
+    tree[name] = lockstep::test::made(DType::kF32, {64, 64, 64}, sharding, kSeed);
   save(child_arguments()[0], tree);
 }
 
@@ -167,7 +167,7 @@ Array stage(int i, std::uint64_t seed) {
   for (Device device : devices())
     if (device.process_index() == i) own.push_back(device);
   const Mesh mesh(own, {std::ssize(own)}, {"x"});
-  return test::made(DType::kF32, {8, 1000}, NamedSharding(mesh, P("x")), seed);
+  return lockstep::test::made(DType::kF32, {8, 1000}, NamedSharding(mesh, P("x")), seed);
 }
 
 struct Pipeline {
@@ -180,7 +180,7 @@ Pipeline pipeline(std::uint64_t seed) {
   for (int i = 0; i < process_count(); ++i)
     tree.stages.push_back(stage(i, seed + static_cast<std::uint64_t>(i)));
   tree.own = full({3, 70'000}, static_cast<double>(seed));
-  tree.all = test::made(DType::kI32, {60, 64}, six_shardings().at("rows"), seed);
+  tree.all = lockstep::test::made(DType::kI32, {60, 64}, six_shardings().at("rows"), seed);
   return tree;
 }
 
@@ -192,8 +192,8 @@ LOCKSTEP_CHILD(saves_stages) {
     Checkpointer checkpoints(run + "/" + std::to_string(staging), {.staging_bytes = staging});
     checkpoints.save(1, pipeline(40));
     const auto [step, back] = *checkpoints.restore_latest(pipeline(0));
-    EXPECT_TRUE(test::is_made(back.stages[me], 40 + me));
-    EXPECT_TRUE(test::is_made(back.all, 40));
+    EXPECT_TRUE(lockstep::test::is_made(back.stages[me], 40 + me));
+    EXPECT_TRUE(lockstep::test::is_made(back.all, 40));
     EXPECT_EQ(back.own.to_host<float>(), std::vector<float>(210'000, 40));
   }
   // Who has it is not agreed.
@@ -225,8 +225,8 @@ LOCKSTEP_CHILD(donates_before_it_saves) {
     }
     saving->run();
     const Pipeline back = restore(place, pipeline(0));
-    EXPECT_TRUE(test::is_made(back.stages[me], 40 + me));
-    EXPECT_TRUE(test::is_made(back.all, 40));
+    EXPECT_TRUE(lockstep::test::is_made(back.stages[me], 40 + me));
+    EXPECT_TRUE(lockstep::test::is_made(back.all, 40));
     EXPECT_EQ(back.own.to_host<float>(), std::vector<float>(210'000, 40));
   }
 }
@@ -244,7 +244,7 @@ TEST(Processes, ArraysOfOneProcess_AreSavedByIt_AndRestored) {
     const Numbers numbers = restore_numbers(run + "/" + name);
     for (std::uint64_t i = 0; i < 3; ++i) {
       EXPECT_EQ(numbers.arrays.at(fmt::format("stages[{}]", i)).bytes,
-                test::expected_bytes({8, 1000}, whole({8, 1000}), DType::kF32, 40 + i));
+                lockstep::test::expected_bytes({8, 1000}, whole({8, 1000}), DType::kF32, 40 + i));
     }
     EXPECT_EQ(numbers.arrays.at("own").elements<float>(), std::vector<float>(210'000, 40));
   }
@@ -253,7 +253,7 @@ TEST(Processes, ArraysOfOneProcess_AreSavedByIt_AndRestored) {
 LOCKSTEP_CHILD(saves_to_places) {
   initialize();
   const auto me = static_cast<std::size_t>(process_index());
-  const auto x = test::made(DType::kF32, {64, 64}, six_shardings().at("rows"), 1);
+  const auto x = lockstep::test::made(DType::kF32, {64, 64}, six_shardings().at("rows"), 1);
   if (child_arguments().size() == 4) ::setenv("AWS_ENDPOINT_URL_S3", child_arguments()[2 + me].c_str(), 1);
   EXPECT_THAT(error_of<CheckpointError>([&] { save(child_arguments()[me], x); }),
               HasSubstr("is not in the storage of process 1 of 2"));
@@ -286,8 +286,8 @@ TEST(Processes, DifferentPlaces_AreRefused_AndNothingIsLeft) {
 Tree tree_of(std::int64_t step) {
   const Mesh mesh = make_mesh({{"x", device_count()}});
   const auto seed = static_cast<std::uint64_t>(step);
-  return {{"rows", test::made(DType::kF32, {64, 32}, NamedSharding(mesh, P("x")), seed)},
-          {"all", test::made(DType::kI16, {100, 3}, NamedSharding(mesh, P()), seed + 1)},
+  return {{"rows", lockstep::test::made(DType::kF32, {64, 32}, NamedSharding(mesh, P("x")), seed)},
+          {"all", lockstep::test::made(DType::kI16, {100, 3}, NamedSharding(mesh, P()), seed + 1)},
           {"local", full({2}, static_cast<double>(step))}};
 }
 
@@ -295,7 +295,7 @@ Tree tree_of(std::int64_t step) {
 std::string wrong_with(const std::string& url, std::int64_t step) {
   const Numbers numbers = restore_numbers(url + "/" + step_name(step));
   auto is = [&](const std::string& path, DType dtype, const Shape& shape, std::uint64_t seed) {
-    return numbers.arrays.at(path).bytes == test::expected_bytes(shape, whole(shape), dtype, seed);
+    return numbers.arrays.at(path).bytes == lockstep::test::expected_bytes(shape, whole(shape), dtype, seed);
   };
   const auto seed = static_cast<std::uint64_t>(step);
   if (!is("[\"rows\"]", DType::kF32, {64, 32}, seed)) return "rows";
@@ -312,7 +312,8 @@ LOCKSTEP_CHILD(saves_until_killed) {
   checkpoints.save(first, tree_of(first));
   checkpoints.wait();
   testing::say("saved " + std::to_string(first));
-  test::FaultyCalls calls(child_index() == victim ? test::Fault::kKill : test::Fault::kNone, at);
+  lockstep::test::FaultyCalls calls(
+      child_index() == victim ? lockstep::test::Fault::kKill : lockstep::test::Fault::kNone, at);
   storage::ScopedFileCalls scope(calls);
   checkpoints.save(first + 1, tree_of(first + 1));
   checkpoints.wait();
@@ -356,12 +357,12 @@ LOCKSTEP_CHILD(saves_with_errors) {
   std::int64_t step = 1, good = 1;
   checkpoints.save(step, tree_of(step));
   checkpoints.wait();
-  for (test::Fault fault :
-       {test::Fault::kEio, test::Fault::kEnospc, test::Fault::kEintr, test::Fault::kShort}) {
+  for (lockstep::test::Fault fault : {lockstep::test::Fault::kEio, lockstep::test::Fault::kEnospc,
+                                      lockstep::test::Fault::kEintr, lockstep::test::Fault::kShort}) {
     for (int victim : {0, 3}) {
       for (int at = 0;; ++at) {
         ++step;
-        test::FaultyCalls calls(child_index() == victim ? fault : test::Fault::kNone, at);
+        lockstep::test::FaultyCalls calls(child_index() == victim ? fault : lockstep::test::Fault::kNone, at);
         storage::ScopedFileCalls scope(calls);
         std::string error;
         try {
@@ -379,11 +380,12 @@ LOCKSTEP_CHILD(saves_with_errors) {
         }
         const std::string which =
             fmt::format("fault {} of process {} at call {}", static_cast<int>(fault), victim, at);
-        if (fault == test::Fault::kEintr || fault == test::Fault::kShort) {
+        if (fault == lockstep::test::Fault::kEintr || fault == lockstep::test::Fault::kShort) {
           EXPECT_EQ(error, "") << which;
         } else if (!error.empty()) {
           EXPECT_THAT(error, HasSubstr(fmt::format("process {} of 4", victim))) << which;
-          EXPECT_THAT(error, HasSubstr(fault == test::Fault::kEio ? "Input/output error" : "No space left"))
+          EXPECT_THAT(
+              error, HasSubstr(fault == lockstep::test::Fault::kEio ? "Input/output error" : "No space left"))
               << which;
         }
         multihost::assert_equal(Array(static_cast<int>(std::hash<std::string>()(error) & 0xffff)), which);

@@ -7,8 +7,8 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// As the kubelet writes it for a pod with a subdomain.
 TestSystem pod(const std::string& host, const std::string& subdomain = "workers") {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -17,16 +18,12 @@ constexpr int kPort = 8482;  // JAX's
 constexpr const char* kVendor = "0x1ae0";
 constexpr const char* kChips[] = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"};
 
-std::string trimmed(const std::string& text, const char* what = " \t\r\n'\"") {
-  const auto start = text.find_first_not_of(what);
-  if (start == std::string::npos) return "";
-  return text.substr(start, text.find_last_not_of(what) - start + 1);
-}
+std::string unquoted(const std::string& text) { return std::string(trimmed(text, " \t\r\n'\"")); }
 
 std::vector<std::string> parts(const std::string& text, char separator) {
   std::vector<std::string> found;
   std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) found.push_back(trimmed(part));
+  for (std::string part; std::getline(stream, part, separator);) found.push_back(unquoted(part));
   return found;
 }
 
@@ -69,8 +66,8 @@ Place place_in(const Environment& environment, const std::string& cluster, const
 std::optional<Variable> find_in(const std::string& lines, const std::string& key) {
   for (const std::string& line : parts(lines, '\n')) {
     const auto colon = line.find(':');
-    if (colon == std::string::npos || trimmed(line.substr(0, colon)) != key) continue;
-    const std::string value = trimmed(line.substr(colon + 1));
+    if (colon == std::string::npos || unquoted(line.substr(0, colon)) != key) continue;
+    const std::string value = unquoted(line.substr(colon + 1));
     if (!value.empty()) return Variable{key, value};
   }
   return std::nullopt;
@@ -82,8 +79,8 @@ int count_tpu_chips(const System& system) {
   const std::string devices = "/sys/bus/pci/devices/";
   int chips = 0;
   for (const std::string& device : system.list_folder(devices)) {
-    if (trimmed(system.read_file(devices + device + "/vendor").value_or("")) != kVendor) continue;
-    const std::string chip = trimmed(system.read_file(devices + device + "/device").value_or(""));
+    if (unquoted(system.read_file(devices + device + "/vendor").value_or("")) != kVendor) continue;
+    const std::string chip = unquoted(system.read_file(devices + device + "/device").value_or(""));
     if (std::find(std::begin(kChips), std::end(kChips), chip) != std::end(kChips)) ++chips;
   }
   return chips;
@@ -117,10 +114,10 @@ std::optional<Place> gce_tpu_place(const Environment& environment, const System&
         "set, "
         "worker-network-endpoints missing; set LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and "
         "LOCKSTEP_PROCESS_ID, or LOCKSTEP_CLUSTER=none for a job of one process",
-        trimmed(*number));
+        unquoted(*number));
   }
   std::vector<std::string> workers;
-  for (const std::string& endpoint : parts(trimmed(*endpoints), ',')) {
+  for (const std::string& endpoint : parts(unquoted(*endpoints), ',')) {
     const std::vector<std::string> fields = parts(endpoint, ':');  // HOST, or NAME:ID:ADDRESS
     if (fields.size() != 1 && fields.size() != 3) {
       fail<InitializationError>(
@@ -137,7 +134,7 @@ std::optional<Place> gce_tpu_place(const Environment& environment, const System&
   };
   Slices slices{find("MEGASCALE_NUM_SLICES"), find("MEGASCALE_SLICE_ID"),
                 find("MEGASCALE_COORDINATOR_ADDRESS")};
-  const Variable worker{"agent-worker-number", trimmed(*number)};
+  const Variable worker{"agent-worker-number", unquoted(*number)};
   return place_in(environment, "gcetpu",
                   fmt::format("metadata: {}, {} workers", worker.to_string(), workers.size()), workers,
                   worker, slices);

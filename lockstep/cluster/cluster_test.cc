@@ -12,10 +12,10 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 const Variables kExplicit = {{"LOCKSTEP_COORDINATOR_ADDRESS", "node1:8476"},
                              {"LOCKSTEP_NUM_PROCESSES", "4"},
                              {"LOCKSTEP_PROCESS_ID", "2"}};

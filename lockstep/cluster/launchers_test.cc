@@ -10,9 +10,9 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Torchrun, OverSeveralHosts_MeetsAtTheMaster) {
   Place place = place_of(kTorchrun);

@@ -7,8 +7,8 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(OpenMpi4, OnOneHost_StaysOnLoopback) {
   Place place = place_of(recorded("ompi4"));
@@ -189,7 +189,7 @@ TEST(IntelMpi, OnOneHost_StaysOnLoopback) {
   EXPECT_EQ(place.num_processes, 3);
   EXPECT_EQ(place.process_id, 1);
   EXPECT_EQ(place.local_process_id, 1);
-  EXPECT_THAT(place.coordinator_address, testing::StartsWith("127.0.0.1:6"));
+  EXPECT_THAT(place.coordinator_address, ::testing::StartsWith("127.0.0.1:6"));
   EXPECT_EQ(place.job_id, "pmi-544f0000-b3eb-5ecf-c960-06000144a456");
 }
 

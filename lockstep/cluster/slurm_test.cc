@@ -8,9 +8,9 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(NodeList, NamesAndBrackets_AreExpandedInOrder) {
   EXPECT_THAT(expand_node_list("node1"), ElementsAre("node1"));

@@ -15,9 +15,9 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 /// Listens on a port of the kernel's choice; what is given is sent to the first who asks.
 class OneAnswer {
@@ -105,7 +105,7 @@ TEST(HttpGet, SilentServer_IsGivenUpAtTheTimeout) {
 }
 
 TEST(RealSystem, ReadsFilesAndFolders) {
-  EXPECT_THAT(System::real().read_file("/proc/self/stat"), testing::Optional(HasSubstr("(")));
+  EXPECT_THAT(System::real().read_file("/proc/self/stat"), ::testing::Optional(HasSubstr("(")));
   EXPECT_FALSE(System::real().read_file("/nowhere/at/all"));
   EXPECT_THAT(System::real().list_folder("/proc"), Contains("self"));
   EXPECT_TRUE(System::real().list_folder("/nowhere/at/all").empty());

@@ -23,7 +23,6 @@ std::atomic<bool> huge_pages{false};
 std::atomic<Arena*> arena{nullptr};  // never destroyed: blocks are freed until the very end
 
 constexpr std::size_t kLarge = 4 << 20;
-constexpr std::size_t kHugePage = 2 << 20;
 
 bool is_alignment(std::size_t n) { return n % sizeof(void*) == 0 && n != 0 && (n & (n - 1)) == 0; }
 

@@ -15,15 +15,13 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/memory_file.h"
+#include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kGrain = 64 << 10;  // offsets and sizes are multiples of it
-constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kGrain = 64 << 10;   // offsets and sizes are multiples of it
 constexpr std::size_t kOpened = 64 << 20;  ///< How much more can be accessed at a time.
-
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 

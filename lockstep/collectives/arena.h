@@ -11,6 +11,8 @@
 
 namespace lockstep::collectives {
 
+inline constexpr std::size_t kHugePage = 2 << 20;
+
 /// Large blocks of a process's memory that other processes of its host may read: a part of the address space
 /// that maps one memory file. Blocks get pages as they are written. Freed blocks keep their pages for later
 /// blocks, up to a limit. What no block has taken yet cannot be accessed, so that nothing that walks the

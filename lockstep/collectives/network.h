@@ -28,6 +28,9 @@ struct NetworkOptions {
   std::string secret = {};
 };
 
+/// How long a mailbox that closes waits until its last messages are on their way.
+inline constexpr std::chrono::milliseconds kCloseLimit(300);
+
 class Mailbox;
 
 /// What transports data between hosts.

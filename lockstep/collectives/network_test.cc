@@ -26,18 +26,18 @@ namespace {
 using std::chrono::steady_clock;
 using ::testing::HasSubstr;
 
-struct Kind {
+struct NetworkKind {
   const char* name;
   const char* network;
   int connections;
 };
 
-std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+std::ostream& operator<<(std::ostream& out, const NetworkKind& kind) { return out << kind.name; }
 
 /// Mailboxes that all make progress, as those of several processes do.
 class Mailboxes {
  public:
-  explicit Mailboxes(const Kind& kind, int count = 2, std::string secret = "s") {
+  explicit Mailboxes(const NetworkKind& kind, int count = 2, std::string secret = "s") {
     for (int i = 0; i < count; ++i) {
       networks_.push_back(Network::open(
           {.interface = "lo", .network = kind.network, .connections = kind.connections, .secret = secret}));
@@ -86,7 +86,7 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
   return data;
 }
 
-class EachNetwork : public ::testing::TestWithParam<Kind> {};
+class EachNetwork : public ::testing::TestWithParam<NetworkKind> {};
 
 /// A connection that cannot be made is an error for its caller, and nothing for the others.
 TEST_P(EachNetwork, ConnectsAfterAnAddressThatIsNone) {
@@ -300,17 +300,17 @@ TEST_P(EachNetwork, SleepsUntilSomethingComes_OrIsWoken) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EachNetwork,
-                         ::testing::Values(Kind{"Tcp", "tcp", 1}, Kind{"TcpBy4", "tcp", 4},
-                                           Kind{"Ucx", "ucx", 1}),
+                         ::testing::Values(NetworkKind{"Tcp", "tcp", 1}, NetworkKind{"TcpBy4", "tcp", 4},
+                                           NetworkKind{"Ucx", "ucx", 1}),
                          [](const auto& info) { return info.param.name; });
 
-const Kind kTcp{"Tcp", "tcp", 1};
+const NetworkKind kTcp{"Tcp", "tcp", 1};
 
 TEST(Network, NamesWhatItKnows) {
   EXPECT_THROW(Network::open({.interface = "lo", .network = "pigeons"}), Error);
   EXPECT_THROW(Network::open({.interface = "lo", .network = "tcp", .connections = 17}), Error);
   try {
-    Mailboxes tcp(kTcp), ucx(Kind{"Ucx", "ucx", 1});
+    Mailboxes tcp(kTcp), ucx(NetworkKind{"Ucx", "ucx", 1});
     EXPECT_THROW(ucx[0].connect(tcp[0].address()), Error);
     tcp[0].connect(ucx[0].address());
     ADD_FAILURE() << "it connected";

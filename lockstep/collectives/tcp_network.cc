@@ -25,7 +25,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kCloseLimit(300);
 constexpr std::chrono::milliseconds kCallAgainAfter(50);
 constexpr int kMostConnections = 16;
 constexpr std::size_t kLeastPart = 64 << 10;  ///< of a message that is divided among connections

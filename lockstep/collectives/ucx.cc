@@ -19,7 +19,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kCloseLimit(300);
 constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};
 
 const char* text_of(ucs_status_t status) { return UcxLibrary::get().ucs_status_string(status); }

@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr seconds kLong(60);  // A deadline for what must happen; nothing waits for it to pass.
 
@@ -76,7 +76,7 @@ void wait_until(const std::function<bool()>& condition) {
 }
 
 template <class Implementation>
-class ClientConformance : public testing::Test {
+class ClientConformance : public ::testing::Test {
  protected:
   void SetUp() override {
     server_options_.register_timeout = kLong;
@@ -127,7 +127,7 @@ class ClientConformance : public testing::Test {
   std::vector<std::unique_ptr<CoordinationClient>> clients_;
 };
 
-using Implementations = testing::Types<Memory, Grpc, Proxied>;
+using Implementations = ::testing::Types<Memory, Grpc, Proxied>;
 TYPED_TEST_SUITE(ClientConformance, Implementations);
 
 TYPED_TEST(ClientConformance, ConnectAndShutdown_AllTogether_LeavesNobody) {
@@ -148,7 +148,7 @@ TYPED_TEST(ClientConformance, Keys_AreSharedByAll) {
   EXPECT_EQ(this->store(1).try_get("a"), std::nullopt);
   this->store(1).set("a/c", "2");
   EXPECT_THAT(this->store(0).get_directory("a"),
-              testing::ElementsAre(testing::Pair("a/b", bytes), testing::Pair("a/c", "2")));
+              ::testing::ElementsAre(::testing::Pair("a/b", bytes), ::testing::Pair("a/c", "2")));
   EXPECT_EQ(this->store(0).increment("n", 40), 40);
   EXPECT_EQ(this->store(1).increment("n", 2), 42);
   EXPECT_THAT(message_of<Error>([&] { this->store(0).set("a/b", ""); }), HasSubstr("'a/b' exists already"));
@@ -307,7 +307,7 @@ TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause
         client.barrier("other", kLong);
       }
     });
-    EXPECT_THAT(message, testing::StartsWith("process 3 died: signal 9\nconsequence: "));
+    EXPECT_THAT(message, ::testing::StartsWith("process 3 died: signal 9\nconsequence: "));
     EXPECT_THAT(message, HasSubstr("ended in process " + std::to_string(process) + " of 4"));
     JobError error = this->heard_[process].wait();
     EXPECT_EQ(error.message, "process 3 died: signal 9");
@@ -331,7 +331,7 @@ TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
   }
   this->clients_[1]->report_own_error("bad input");
   EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[1]->barrier("b", kLong); }),
-              testing::StartsWith("process 2" + self + " died: its connections closed\n"));
+              ::testing::StartsWith("process 2" + self + " died: its connections closed\n"));
 }
 
 TYPED_TEST(ClientConformance, ReportOfAnEarlierLife_IsNothing_AndOfThisOneCounts) {
@@ -385,7 +385,7 @@ TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
     wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation != 0; });
     joining->fail(cause);
   });
-  EXPECT_THAT(message_of<PeerFailure>([&] { joining->connect(); }), testing::StartsWith(first_line));
+  EXPECT_THAT(message_of<PeerFailure>([&] { joining->connect(); }), ::testing::StartsWith(first_line));
   failing.join();
   wait_until([&] { return this->job_->coordinator().tasks()[0].incarnation == 0; });
   joining.reset();
@@ -396,7 +396,7 @@ TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
   auto expect_failure = [&](const std::function<void()>& action) {
     waiting.emplace_back([&blocking, action, first_line] {
       ++blocking;
-      EXPECT_THAT(message_of<PeerFailure>(action), testing::StartsWith(first_line));
+      EXPECT_THAT(message_of<PeerFailure>(action), ::testing::StartsWith(first_line));
     });
   };
   expect_failure([&] { this->clients_[0]->barrier("b", kLong); });
@@ -409,7 +409,7 @@ TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
   EXPECT_EQ(this->clients_[0]->error()->message, cause.message);
   EXPECT_EQ(this->heard_[0].wait().process, 1);
   EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[0]->barrier("other", kLong); }),
-              testing::StartsWith(first_line));
+              ::testing::StartsWith(first_line));
   EXPECT_FALSE(this->clients_[1]->error());
 }
 
@@ -431,7 +431,7 @@ TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   for (int process : {0, 2}) {
     JobError error = this->heard_[process].wait();
     EXPECT_EQ(error.process, 1);
-    EXPECT_THAT(error.message, testing::ContainsRegex("process 1( .*)? died: no heartbeat for 10 s"));
+    EXPECT_THAT(error.message, ::testing::ContainsRegex("process 1( .*)? died: no heartbeat for 10 s"));
   }
   EXPECT_EQ(this->job_->coordinator().tasks()[0].state, TaskState::kConnected);
 }

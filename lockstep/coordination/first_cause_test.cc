@@ -9,9 +9,9 @@
 namespace lockstep::coordination {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class FirstCauseTest : public StateMachineTest {
  protected:

@@ -201,7 +201,7 @@ TEST(Fuzz, Port_AnyBytes_DoNotDisturbTheJob) {
                                     kPreface + call_headers(1, "/lockstep.coordination.Job/Describe", "") +
                                         frame(0, 1, 1, std::string(5, '\0')),
                                     30000, "coordinator");
-  EXPECT_THAT(said, testing::HasSubstr("coordinator"));
+  EXPECT_THAT(said, ::testing::HasSubstr("coordinator"));
   const std::size_t before = resident();
   std::uint64_t tries = 0;
   for (; Steady::now() < deadline && !HasFailure(); ++tries) {
@@ -229,9 +229,9 @@ TEST(Fuzz, Port_OpenToAll_AnyCalls_LeaveItServing) {
     SCOPED_TRACE("seed " + std::to_string(Choices::seed()) + ", try " + std::to_string(tries));
     converse(server.port(), random_conversation(choices), static_cast<int>(choices.number(1, 8)));
     if (tries % 100 != 0) continue;
-    EXPECT_THAT(ask_roll(*service), testing::HasSubstr("of 3 processes have come"));
+    EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have come"));
   }
-  EXPECT_THAT(ask_roll(*service), testing::HasSubstr("of 3 processes have come"));
+  EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have come"));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class RandomJob {
     if (choices_.number(0, 3) > 0) {
       for (int task = 0; task < num_tasks_; ++task) join(task, 100);
     }
-    for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) {
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       step();
       check();
     }

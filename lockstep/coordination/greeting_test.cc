@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const Identity kJob{"job", 1, "a secret of the tests"};
 
@@ -177,7 +177,7 @@ std::string error_of_joining(const std::string& address, milliseconds timeout) {
 }
 
 TEST(Greeting, AnotherProgramAtThePort_IsReportedAtOnce) {
-  for (const std::string answer :
+  for (const std::string& answer :
        {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("SSH-2.0-OpenSSH_9.2p1\r\n"),
         std::string("\0\0\0\4\0\0\0\0\0", 9), std::string("lockstep hello 1x"), std::string(100'000, 'l')}) {
     const Listening listening(answer);

@@ -32,7 +32,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const Identity kOurs{"job", 0, "of the test"};
 

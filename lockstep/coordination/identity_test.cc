@@ -32,12 +32,12 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Steady = std::chrono::steady_clock;
 
-const Identity kJob{"job-b", 1, "the right secret"};
+const Identity kIdentity{"job-b", 1, "the right secret"};
 
 ClientOptions client_options(const std::string& address, const Identity& identity, const TlsFiles& tls = {}) {
   ClientOptions options;
@@ -81,21 +81,21 @@ class Serving {
 };
 
 TEST(Identity, TheJobsOwnProcess_ComesIn) {
-  EXPECT_EQ(Serving(kJob).why_refused(kJob), "");
+  EXPECT_EQ(Serving(kIdentity).why_refused(kIdentity), "");
   EXPECT_EQ(Serving({}).why_refused({}), "");
-  EXPECT_EQ(Serving({}).why_refused({kJob.job_id, kJob.attempt, ""}), "")
+  EXPECT_EQ(Serving({}).why_refused({kIdentity.job_id, kIdentity.attempt, ""}), "")
       << "a coordinator that asks for nothing";
   EXPECT_EQ(Serving({"", 0, "s"}).why_refused({"job-a", 3, "s"}), "") << "a coordinator without a job id";
 }
 
 TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
-  Serving job(kJob);
+  Serving job(kIdentity);
   struct Case {
     Identity identity;
     std::string theirs;
   };
-  for (const Case& each : std::vector<Case>{{{"job-b", 0, kJob.secret}, "job 'job-b', attempt 0"},
-                                            {{"job-a", 1, kJob.secret}, "job 'job-a', attempt 1"},
+  for (const Case& each : std::vector<Case>{{{"job-b", 0, kIdentity.secret}, "job 'job-b', attempt 0"},
+                                            {{"job-a", 1, kIdentity.secret}, "job 'job-a', attempt 1"},
                                             {{"job-b", 1, "another secret"}, "job 'job-b', attempt 1"}}) {
     std::string why;
     auto quickest = Steady::duration::max();
@@ -107,13 +107,14 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
     EXPECT_LT(quickest, seconds(1)) << why;
     EXPECT_THAT(why, AllOf(HasSubstr("process 0 of 1"), HasSubstr(each.theirs),
                            HasSubstr("serves job 'job-b', attempt 1")));
-    EXPECT_THAT(why, AllOf(Not(HasSubstr(kJob.secret)), Not(HasSubstr("another secret than the right"))));
+    EXPECT_THAT(why,
+                AllOf(Not(HasSubstr(kIdentity.secret)), Not(HasSubstr("another secret than the right"))));
     EXPECT_THAT(why, HasSubstr(Whereabouts::own().to_string()));
   }
 }
 
 TEST(Identity, ProcessWithoutTheSecret_IsRefusedAtItsFirstCall_InWords) {
-  Serving job(kJob);
+  Serving job(kIdentity);
   for (const Identity& identity : {Identity{"job-b", 1, ""}, Identity{"job-a", 1, ""}, Identity{}}) {
     EXPECT_THAT(job.why_refused(identity),
                 AllOf(HasSubstr("process 0 of 1"), HasSubstr("serves job 'job-b', attempt 1"),
@@ -131,21 +132,21 @@ std::optional<Status> refusal_of(const Gate& gate, std::optional<std::string_vie
 }
 
 TEST(Identity, AllowJax_LetsThoseInWhoSayNothing_ButNoForeigners) {
-  const Gate strict(kJob, false), open(kJob, true);
+  const Gate strict(kIdentity, false), open(kIdentity, true);
   auto refusal = refusal_of(strict, std::nullopt);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->code, Code::kPermissionDenied);
   EXPECT_THAT(refusal->message, AllOf(HasSubstr("serves job 'job-b', attempt 1"), HasSubstr("--allow-jax")));
   EXPECT_FALSE(refusal_of(open, std::nullopt));
-  EXPECT_TRUE(refusal_of(open, make_credential({"job-a", 1, kJob.secret}, {"h", 1}, request())));
+  EXPECT_TRUE(refusal_of(open, make_credential({"job-a", 1, kIdentity.secret}, {"h", 1}, request())));
   EXPECT_TRUE(refusal_of(open, make_credential({"job-b", 1, ""}, {"h", 1}, request())));
 }
 
 TEST(Identity, Credential_NeverHoldsTheSecret_AndProvesAllItSays) {
-  std::string good = make_credential(kJob, {"host", 4711}, request());
-  EXPECT_THAT(good, Not(HasSubstr(kJob.secret)));
-  EXPECT_NE(good, make_credential(kJob, {"host", 4711}, request())) << "two never look alike";
-  const Gate gate(kJob, false);
+  std::string good = make_credential(kIdentity, {"host", 4711}, request());
+  EXPECT_THAT(good, Not(HasSubstr(kIdentity.secret)));
+  EXPECT_NE(good, make_credential(kIdentity, {"host", 4711}, request())) << "two never look alike";
+  const Gate gate(kIdentity, false);
   Gate::Caller caller;
   EXPECT_FALSE(gate.refusal(
       good, [] { return request(); }, caller));
@@ -161,8 +162,8 @@ TEST(Identity, Credential_NeverHoldsTheSecret_AndProvesAllItSays) {
 }
 
 TEST(Identity, Credential_IsForOneRequestOnly) {
-  const std::string good = make_credential(kJob, {"host", 4711}, request("process 3 writes 'a'"));
-  const Gate gate(kJob, false);
+  const std::string good = make_credential(kIdentity, {"host", 4711}, request("process 3 writes 'a'"));
+  const Gate gate(kIdentity, false);
   Gate::Caller caller;
   EXPECT_FALSE(gate.refusal(
       good, [] { return request("process 3 writes 'a'"); }, caller));
@@ -177,13 +178,13 @@ TEST(Identity, Credential_IsForOneRequestOnly) {
 }
 
 TEST(Identity, LaterAttempts_ComeInWhereTheCoordinatorStaysForThem) {
-  const Gate once(kJob, false), stays(kJob, false, true);
+  const Gate once(kIdentity, false), stays(kIdentity, false, true);
   const auto of_attempt = [](int attempt) {
-    return make_credential({kJob.job_id, attempt, kJob.secret}, {"h", 1}, request());
+    return make_credential({kIdentity.job_id, attempt, kIdentity.secret}, {"h", 1}, request());
   };
-  EXPECT_TRUE(refusal_of(once, of_attempt(kJob.attempt + 1)));
-  EXPECT_FALSE(refusal_of(stays, of_attempt(kJob.attempt + 1)));
-  EXPECT_TRUE(refusal_of(stays, of_attempt(kJob.attempt - 1)));
+  EXPECT_TRUE(refusal_of(once, of_attempt(kIdentity.attempt + 1)));
+  EXPECT_FALSE(refusal_of(stays, of_attempt(kIdentity.attempt + 1)));
+  EXPECT_TRUE(refusal_of(stays, of_attempt(kIdentity.attempt - 1)));
 }
 
 /// Somebody who has bound the coordinator's port before it, and lets everybody in.
@@ -221,7 +222,7 @@ TEST(Identity, WhoeverServesWithoutTheSecret_IsNotJoined) {
   Imposter imposter;
   for (const bool holds : {false, true}) {
     try {
-      const ClientOptions options = client_options(imposter.address(), kJob);
+      const ClientOptions options = client_options(imposter.address(), kIdentity);
       if (holds) {
         serves_already(options);
       } else {
@@ -233,8 +234,8 @@ TEST(Identity, WhoeverServesWithoutTheSecret_IsNotJoined) {
     }
   }
   EXPECT_EQ(imposter.registered(), 0);
-  Serving open({kJob.job_id, kJob.attempt, ""});
-  EXPECT_THROW(make_grpc_client(client_options(open.address(), kJob))->connect(), InitializationError);
+  Serving open({kIdentity.job_id, kIdentity.attempt, ""});
+  EXPECT_THROW(make_grpc_client(client_options(open.address(), kIdentity))->connect(), InitializationError);
 }
 
 TEST(Identity, ShortSecrets_AreRefused) {
@@ -250,21 +251,21 @@ TEST(Identity, ShortSecrets_AreRefused) {
 }
 
 TEST(Identity, ServerOpenToAll_SaysSoOnce) {
-  testing::internal::CaptureStderr();
-  { Serving open({}, false, {}, "0.0.0.0:0"), closed(kJob, false, {}, "0.0.0.0:0"); }
-  std::string log = testing::internal::GetCapturedStderr();
+  ::testing::internal::CaptureStderr();
+  { Serving open({}, false, {}, "0.0.0.0:0"), closed(kIdentity, false, {}, "0.0.0.0:0"); }
+  std::string log = ::testing::internal::GetCapturedStderr();
   std::size_t first = log.find("is open to all who reach it, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
-  testing::internal::CaptureStderr();
-  { Serving local({}), with_jax(kJob, true), closed(kJob); }
-  log = testing::internal::GetCapturedStderr();
+  ::testing::internal::CaptureStderr();
+  { Serving local({}), with_jax(kIdentity, true), closed(kIdentity); }
+  log = ::testing::internal::GetCapturedStderr();
   first = log.find("is open to all users of this host, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
-  testing::internal::CaptureStderr();
-  { Serving with_jax(kJob, true, {}, "0.0.0.0:0"); }
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  ::testing::internal::CaptureStderr();
+  { Serving with_jax(kIdentity, true, {}, "0.0.0.0:0"); }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("is open to all who reach it, because --allow-jax accepts processes"));
 }
 
@@ -273,21 +274,21 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
 TEST(Holder, NobodyServes) {
   std::string address;
   {
-    Serving gone(kJob);
+    Serving gone(kIdentity);
     address = gone.address();
   }
-  EXPECT_FALSE(serves_already(client_options(address, kJob)));
+  EXPECT_FALSE(serves_already(client_options(address, kIdentity)));
 }
 
 TEST(Holder, TheJobsCoordinatorServes) {
-  Serving job(kJob);
-  EXPECT_TRUE(serves_already(client_options(job.address(), kJob)));
+  Serving job(kIdentity);
+  EXPECT_TRUE(serves_already(client_options(job.address(), kIdentity)));
 }
 
 TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
-  Serving job(kJob);
+  Serving job(kIdentity);
   try {
-    serves_already(client_options(job.address(), {"job-b", 2, kJob.secret}));
+    serves_already(client_options(job.address(), {"job-b", 2, kIdentity.secret}));
     FAIL();
   } catch (const InitializationError& error) {
     EXPECT_THAT(error.what(),
@@ -310,7 +311,7 @@ TEST(Holder, Loopback_IsTold) {
 
 // TLS.
 
-class Tls : public testing::Test {
+class Tls : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     char folder[] = "/tmp/lockstep-tls-XXXXXX";
@@ -342,14 +343,14 @@ class Tls : public testing::Test {
 };
 
 TEST_F(Tls, BothSidesOfOneAuthority_Work) {
-  Serving job(kJob, false, files("ours"));
-  EXPECT_EQ(job.why_refused(kJob, files("ours")), "");
+  Serving job(kIdentity, false, files("ours"));
+  EXPECT_EQ(job.why_refused(kIdentity, files("ours")), "");
   EXPECT_THAT(job.why_refused({"job-a", 0, ""}, files("ours")), HasSubstr("serves job 'job-b'"));
-  EXPECT_TRUE(serves_already(client_options(job.address(), kJob, files("ours"))));
+  EXPECT_TRUE(serves_already(client_options(job.address(), kIdentity, files("ours"))));
 }
 
 TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
-  const Serving secret(kJob, false, files("ours")), plain(kJob);
+  const Serving secret(kIdentity, false, files("ours")), plain(kIdentity);
   struct Case {
     const Serving& job;
     TlsFiles files;
@@ -363,11 +364,11 @@ TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
        }) {
     const auto began = Steady::now();
     EXPECT_THAT(
-        each.job.why_refused(kJob, each.files, seconds(300)),
+        each.job.why_refused(kIdentity, each.files, seconds(300)),
         AllOf(HasSubstr("[process 0 of 1] cannot join the job at the coordinator " + each.job.address()),
               HasSubstr(each.why)));
     try {
-      serves_already(client_options(each.job.address(), kJob, each.files));
+      serves_already(client_options(each.job.address(), kIdentity, each.files));
       ADD_FAILURE() << "nothing was said where the coordinator is looked for: " << each.why;
     } catch (const InitializationError& error) {
       EXPECT_THAT(error.what(), HasSubstr(each.why));
@@ -377,12 +378,12 @@ TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
 }
 
 TEST_F(Tls, TheCoordinatorsCertificateMustNameItsAddress) {
-  const Serving job(kJob, false, files("ours"), "0.0.0.0:0");
+  const Serving job(kIdentity, false, files("ours"), "0.0.0.0:0");
   const std::string port = job.address().substr(job.address().rfind(':'));
   for (const std::string host : {"127.0.0.1", "127.0.0.2"}) {
     std::string why;
     try {
-      auto client = make_grpc_client(client_options(host + port, kJob, files("ours")));
+      auto client = make_grpc_client(client_options(host + port, kIdentity, files("ours")));
       client->connect();
       client->shutdown();
     } catch (const InitializationError& error) {
@@ -400,14 +401,14 @@ TEST_F(Tls, FilesThatMakeNoSense_AreRefused) {
   TlsFiles missing = files("ours");
   missing.key = folder_ + "/no-such-file";
   try {
-    Serving{kJob, false, missing};
+    Serving{kIdentity, false, missing};
     FAIL();
   } catch (const InitializationError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("the key for TLS"), HasSubstr("no-such-file")));
   }
   missing.key = "";
-  EXPECT_THROW(make_grpc_client(client_options("127.0.0.1:1", kJob, missing)), InitializationError);
-  EXPECT_THROW(Serving(kJob, true, files("ours")), InitializationError) << "JAX does not speak TLS";
+  EXPECT_THROW(make_grpc_client(client_options("127.0.0.1:1", kIdentity, missing)), InitializationError);
+  EXPECT_THROW(Serving(kIdentity, true, files("ours")), InitializationError) << "JAX does not speak TLS";
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace lockstep::coordination {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class KeepTest : public StateMachineTest {
  protected:

@@ -9,7 +9,7 @@
 namespace lockstep::coordination {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST_F(StateMachineTest, Recoverable_SilentTask_IsToldToNobodyElse) {
   start_recoverable(3);

@@ -30,9 +30,9 @@ namespace {
 namespace pb = xla::coordination;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
-using testing::Pair;
-using testing::UnorderedElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 const std::string kServiceErrorKey = "type.googleapis.com/tensorflow.CoordinationServiceError";
 const std::string kBarrierErrorKey = "type.googleapis.com/tensorflow.BarrierError";
@@ -87,7 +87,7 @@ std::string connect_error(const std::string& address) {
   return "connected";
 }
 
-class WireTest : public testing::Test {
+class WireTest : public ::testing::Test {
  protected:
   void serve(int num_processes) {
     server_.start(options_for(num_processes));
@@ -248,8 +248,8 @@ TEST_F(WireTest, WatchAndAlive_TellStatesAndIncarnations) {
   pb::GetAliveTasksResponse living;
   grpc::ClientContext asking;
   ASSERT_TRUE(stub_->GetAliveTasks(&asking, alive, &living).ok());
-  EXPECT_THAT(living.alive_task_ids(), testing::ElementsAre(0));
-  EXPECT_THAT(living.incarnations(), testing::ElementsAre(9u));
+  EXPECT_THAT(living.alive_task_ids(), ::testing::ElementsAre(0));
+  EXPECT_THAT(living.incarnations(), ::testing::ElementsAre(9u));
 }
 
 TEST_F(WireTest, RegistrantThatGoesAway_IsForgotten) {
@@ -431,8 +431,8 @@ TEST(Connect, CoordinatorStops_IsToldToTheClient) {
   std::string address = server.address();
   server.stop();
   JobError error = told.get_future().get();
-  EXPECT_THAT(error.message,
-              testing::ContainsRegex("the coordinator at " + address + ".* is gone: its connections closed"));
+  EXPECT_THAT(error.message, ::testing::ContainsRegex("the coordinator at " + address +
+                                                      ".* is gone: its connections closed"));
   EXPECT_EQ(error.process, std::nullopt);
   EXPECT_THROW(client->key_value_store().set("k", "v"), Error);
   EXPECT_THROW(client->key_value_store().get("k", seconds(60)), PeerFailure);

@@ -11,9 +11,9 @@
 namespace lockstep::coordination {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 
 // Keys.
 

@@ -10,8 +10,8 @@
 namespace lockstep::coordination {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // The coordinator's own pauses.
 

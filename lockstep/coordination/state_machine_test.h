@@ -61,7 +61,7 @@ inline Done plain(const Plain& reply) {
 }
 
 /// A state machine with a manual clock, and each of its calls as one line. Process i has incarnation 100 + i.
-class StateMachineTest : public testing::Test {
+class StateMachineTest : public ::testing::Test {
  protected:
   void make(int num_tasks, milliseconds shutdown_timeout = seconds(30)) {
     ServerOptions options;

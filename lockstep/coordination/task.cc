@@ -7,7 +7,7 @@
 
 namespace lockstep::coordination {
 namespace {
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMostTasksNamed = 8;
 }
 
 const char* to_string(TaskState state) {
@@ -51,7 +51,7 @@ std::string name_process(int task, const Whereabouts& where) {
 
 std::string name_processes(const std::vector<int>& tasks, const std::function<Whereabouts(int)>& where) {
   if (tasks.size() == 1) return name_process(tasks.front(), where(tasks.front()));
-  const std::size_t named = std::min(tasks.size(), kMostNamed);
+  const std::size_t named = std::min(tasks.size(), kMostTasksNamed);
   std::string text = "processes";
   for (std::size_t i = 0; i < named; ++i)
     text += fmt::format("{} {}{}", i == 0 ? "" : ",", tasks[i], where(tasks[i]).to_string());
@@ -62,7 +62,7 @@ std::string name_processes(const std::vector<int>& tasks, const std::function<Wh
 std::string name_processes(const std::vector<int>& tasks, int num_tasks) {
   if (tasks.empty()) return "none";
   if (tasks.size() == 1) return fmt::format("process {} of {}", tasks.front(), num_tasks);
-  std::size_t named = std::min(tasks.size(), kMostNamed);
+  std::size_t named = std::min(tasks.size(), kMostTasksNamed);
   std::string text = "processes ";
   for (std::size_t i = 0; i < named; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", tasks[i]);
   if (named < tasks.size()) text += fmt::format(" and {} more", tasks.size() - named);

@@ -39,7 +39,7 @@ Numbers numbers_of(const LoaderState& state) {
 }
 
 /// The number, if it has a meaning for users.
-std::string shown(std::size_t i, std::uint64_t number) {
+std::string number_text(std::size_t i, std::uint64_t number) {
   if (i == kBatch) return fmt::format("{}{}", number / 2, number % 2 != 0 ? " with drop_last" : "");
   if (i == kEpochs && number == 0) return "for ever";
   if (i == kRecords || i == kEpochs || i == kPosition) return std::to_string(number);
@@ -54,7 +54,7 @@ void check_restorable(const LoaderState& state, const LoaderState& configuration
   for (std::size_t i = 0; i < kNumbers; ++i) {
     if (i == kPosition || saved[i] == own[i]) continue;
     differences += fmt::format("{}{} ({} then, {} now)", differences.empty() ? "" : "; ", kNames[i],
-                               shown(i, saved[i]), shown(i, own[i]));
+                               number_text(i, saved[i]), number_text(i, own[i]));
   }
   if (differences.empty()) return;
   fail<DataError>("[Loader] the state is of another loader, and cannot be gone on from; what differs: {}",
@@ -88,7 +88,7 @@ void check_agreement(const Sharding& sharding, const LoaderState& state, const C
     if (groups.size() == 1) continue;
     std::vector<std::string> parts;
     for (const auto& [number, members] : groups)
-      parts.push_back(fmt::format("{} on [{}]", shown(i, number), fmt::join(members, ", ")));
+      parts.push_back(fmt::format("{} on [{}]", number_text(i, number), fmt::join(members, ", ")));
     differences +=
         fmt::format("{}{} ({})", differences.empty() ? "" : "; ", kNames[i], fmt::join(parts, ", "));
     if (by_process.empty()) {

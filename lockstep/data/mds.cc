@@ -20,7 +20,7 @@ using internal::MdsColumn;
 using nlohmann::json;
 
 /// For messages: a list or an object by its kind only, for it may be nested deeply.
-std::string shown(const json& value) { return value.is_structured() ? value.type_name() : value.dump(); }
+std::string value_text(const json& value) { return value.is_structured() ? value.type_name() : value.dump(); }
 
 // A shard: u32 records, u32 places of the records' beginnings and of the last one's end, a text, the records.
 // A record: a u32 size for each column that has none in the index, then the values.
@@ -28,9 +28,9 @@ class Shard {
  public:
   Shard(const std::string& folder, const json& described) {
     if (described.at("format") != "mds")
-      fail<DataError>("its format is {}, not 'mds'", shown(described["format"]));
+      fail<DataError>("its format is {}, not 'mds'", value_text(described["format"]));
     if (described.at("version") != 2)
-      fail<DataError>("its version is {}, not 2", shown(described["version"]));
+      fail<DataError>("its version is {}, not 2", value_text(described["version"]));
     const json& raw = described.at("raw_data");
     if (!raw.is_object()) fail<DataError>("it has no raw_data");
     const auto name = raw.at("basename").get<std::string>();

@@ -27,13 +27,13 @@ void HostArray::check(DType asked) const {
 namespace internal {
 
 std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
-                             const std::vector<ResultType>& results, const CallbackOptions& options,
+                             const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
                              const std::vector<Array>& operands, const CallSite& site) {
   CallSiteScope scope(site);
   const std::string place = CallSiteScope::current().to_string();
   CallbackParams params;
   params.vmap_method = static_cast<std::int64_t>(options.vmap_method);
-  for (const ResultType& result : results) {
+  for (const lockstep::ResultType& result : results) {
     std::vector<int>& numbers = params.results.emplace_back();
     numbers.push_back(static_cast<int>(result.dtype));
     for (const std::int64_t size : result.shape) numbers.push_back(static_cast<int>(size));

@@ -19,11 +19,6 @@ namespace {
 
 using lax::vary_over;
 
-std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 /// The operand of cond_p that selects the branch: an i32 scalar, clamped. Throws TraceError unless `index` is
 /// a bool scalar (cond), or an integer scalar (switch_).
 Array branch_index(const char* operation, const Array& index, std::size_t branches, const CallSite& site) {

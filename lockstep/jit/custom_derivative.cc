@@ -19,11 +19,6 @@
 namespace lockstep::internal {
 namespace {
 
-std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 std::string type_text(const Aval& aval) { return to_string(Aval{aval.dtype, aval.shape}); }
 
 void check_structure(const std::string& what, const TreeOutline& expected, const TreeOutline& given,

@@ -16,6 +16,12 @@
 /// Tracing of functions of trees.
 namespace lockstep::internal {
 
+/// The arrays of both.
+inline std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 /// Copies of the trees with these arrays in place of their own.
 struct TreeCopies {
   TreeCopies(std::span<const tree::TreeRef> originals, std::span<const Array> arrays);

@@ -23,17 +23,17 @@ using test::square_mesh;
 using test::waves;
 using ::testing::HasSubstr;
 
-using Function = std::function<Array(Array)>;
+using UnaryFunction = std::function<Array(Array)>;
 using Pair = std::pair<Array, Array>;
 
 /// What holds the function, and the same without.
 struct Nesting {
-  std::function<Function(Function)> with, without;
+  std::function<UnaryFunction(UnaryFunction)> with, without;
 };
 
-Function plain(const Function& f) { return f; }
+UnaryFunction plain(const UnaryFunction& f) { return f; }
 
-Function scan_of_constants(const Function& f) {
+UnaryFunction scan_of_constants(const UnaryFunction& f) {
   return [=](Array x) {
     auto step = [=](Array c, std::tuple<>) { return std::pair(c + f(x), std::tuple<>()); };
     return scan(step, zeros({3}), std::tuple<>(), {.length = 2}).first;
@@ -41,7 +41,7 @@ Function scan_of_constants(const Function& f) {
 }
 
 /// The carry does not start from x.
-Function scan_of_elements(const Function& f) {
+UnaryFunction scan_of_elements(const UnaryFunction& f) {
   return [=](Array x) {
     auto step = [=](Array c, Array w) { return Pair(c + w, f(x * w)); };
     auto [carry, ys] = scan(step, zeros({}), array({1.f, 2.f}));
@@ -49,7 +49,7 @@ Function scan_of_elements(const Function& f) {
   };
 }
 
-Function through_while(const Function& f) {
+UnaryFunction through_while(const UnaryFunction& f) {
   return [=](Array x) {
     auto step = [=](const Pair& s) { return Pair(s.first + 1, s.second * 0.5 + f(x)); };
     return while_loop([](const Pair& s) { return s.first < 2; }, step, Pair(zeros({}, int32), zeros({3})))
@@ -58,58 +58,64 @@ Function through_while(const Function& f) {
 }
 
 std::map<std::string, Nesting> nestings() {
-  const Function cosine = [](Array x) { return cos(x); };
-  auto rule = [](const Function& f) {
+  const UnaryFunction cosine = [](Array x) { return cos(x); };
+  auto rule = [](const UnaryFunction& f) {
     return custom_jvp(f, [f](std::tuple<Array> x, std::tuple<Array> t) {
       return Pair(f(std::get<0>(x)), pmean(std::get<0>(t), "i") * f(std::get<0>(x)));
     });
   };
-  auto backwards = [](const Function& f) {
+  auto backwards = [](const UnaryFunction& f) {
     return custom_vjp(
         f, [f](Array x) { return Pair(f(x), x); }, [f](Array x, Array g) { return pmean(g, "i") * f(x); });
   };
   return {
-      {"remat", {[](Function f) -> Function { return remat(f); }, plain}},
-      {"jit", {[](Function f) -> Function { return jit(f); }, plain}},
+      {"remat", {[](UnaryFunction f) -> UnaryFunction { return remat(f); }, plain}},
+      {"jit", {[](UnaryFunction f) -> UnaryFunction { return jit(f); }, plain}},
       {"scan of constants",
-       {scan_of_constants, [](Function f) -> Function { return [=](Array x) { return f(x) + f(x); }; }}},
+       {scan_of_constants,
+        [](UnaryFunction f) -> UnaryFunction { return [=](Array x) { return f(x) + f(x); }; }}},
       {"scan of elements",
        {scan_of_elements,
-        [](Function f) -> Function { return [=](Array x) { return f(x) + f(x * 2) + 3; }; }}},
-      {"while", {through_while, [](Function f) -> Function { return [=](Array x) { return f(x) * 1.5; }; }}},
+        [](UnaryFunction f) -> UnaryFunction { return [=](Array x) { return f(x) + f(x * 2) + 3; }; }}},
+      {"while",
+       {through_while, [](UnaryFunction f) -> UnaryFunction { return [=](Array x) { return f(x) * 1.5; }; }}},
       {"cond, true",
-       {[=](Function f) -> Function { return [=](Array x) { return cond(ones({}) > 0, f, cosine, x); }; },
+       {[=](UnaryFunction f) -> UnaryFunction {
+          return [=](Array x) { return cond(ones({}) > 0, f, cosine, x); };
+        },
         plain}},
       {"cond, false",
-       {[=](Function f) -> Function { return [=](Array x) { return cond(ones({}) > 9, f, cosine, x); }; },
-        [=](Function) { return cosine; }}},
+       {[=](UnaryFunction f) -> UnaryFunction {
+          return [=](Array x) { return cond(ones({}) > 9, f, cosine, x); };
+        },
+        [=](UnaryFunction) { return cosine; }}},
       {"cond, by example",
-       {[=](Function f) -> Function {
+       {[=](UnaryFunction f) -> UnaryFunction {
           return [=](Array x) { return cond(axis_index("i") > 0, f, cosine, x); };
         },
-        [=](Function f) -> Function {
+        [=](UnaryFunction f) -> UnaryFunction {
           return [=](Array x) { return where(axis_index("i") > 0, f(x), cos(x)); };
         }}},
       {"switch",
-       {[=](Function f) -> Function {
-          return [=](Array x) { return switch_(ones({}, int32), std::vector<Function>{cosine, f}, x); };
+       {[=](UnaryFunction f) -> UnaryFunction {
+          return [=](Array x) { return switch_(ones({}, int32), std::vector<UnaryFunction>{cosine, f}, x); };
         },
         plain}},
       {"map",
-       {[](Function f) -> Function { return [=](Array x) {
-                                       return sum(map(f, stack({x, x * 2})), 0);
-                                     }; },
-        [](Function f) -> Function { return [=](Array x) { return f(x) + f(x * 2); }; }}},
+       {[](UnaryFunction f) -> UnaryFunction {
+          return [=](Array x) { return sum(map(f, stack({x, x * 2})), 0); };
+        },
+        [](UnaryFunction f) -> UnaryFunction { return [=](Array x) { return f(x) + f(x * 2); }; }}},
       {"remat in a scan",
-       {[](Function f) { return scan_of_constants(remat(f)); },
-        [](Function f) -> Function { return [=](Array x) { return f(x) + f(x); }; }}},
-      {"custom_jvp", {[=](Function f) -> Function { return rule(f); }, nullptr}},
-      {"custom_vjp", {[=](Function f) -> Function { return backwards(f); }, nullptr}},
-      {"custom_jvp in a scan", {[=](Function f) { return scan_of_constants(rule(f)); }, nullptr}},
+       {[](UnaryFunction f) { return scan_of_constants(remat(f)); },
+        [](UnaryFunction f) -> UnaryFunction { return [=](Array x) { return f(x) + f(x); }; }}},
+      {"custom_jvp", {[=](UnaryFunction f) -> UnaryFunction { return rule(f); }, nullptr}},
+      {"custom_vjp", {[=](UnaryFunction f) -> UnaryFunction { return backwards(f); }, nullptr}},
+      {"custom_jvp in a scan", {[=](UnaryFunction f) { return scan_of_constants(rule(f)); }, nullptr}},
   };
 }
 
-std::map<std::string, Function> collectives() {
+std::map<std::string, UnaryFunction> collectives() {
   return {
       {"index, of a constant", [](Array) { return ones({3}) * (axis_index("i") + 1); }},
       {"index", [](Array x) { return x * (axis_index("i") + 1); }},
@@ -133,7 +139,7 @@ TEST(VmapAxis, CollectivesWithinWhatHoldsPrograms_AreBetweenTheExamples) {
   for (const auto& [nesting, sides] : nestings()) {
     for (const auto& [collective, f] : collectives()) {
       SCOPED_TRACE(nesting + " of " + collective);
-      const Function with = sides.with(f), without = sides.without ? sides.without(f) : plain(f);
+      const UnaryFunction with = sides.with(f), without = sides.without ? sides.without(f) : plain(f);
       if (nesting == "custom_jvp in a scan") {
         expect_equal(jit(vmap(with, {.axis_name = "i"}))(xs), 2 * vmap(f, {.axis_name = "i"})(xs));
         continue;
@@ -142,10 +148,11 @@ TEST(VmapAxis, CollectivesWithinWhatHoldsPrograms_AreBetweenTheExamples) {
       // A collective in one branch of a choice that differs between the examples runs for all of them, and so
       // does its transpose: no derivative of where.
       if (!sides.without || nesting == "while" || nesting == "cond, by example") continue;
-      auto derivative = [](const Function& f) {
-        return vmap(
-            Function([f](Array x) { return grad(Function([f](Array x) { return sum(f(x) * x); }))(x); }),
-            {.axis_name = "i"});
+      auto derivative = [](const UnaryFunction& f) {
+        return vmap(UnaryFunction([f](Array x) {
+                      return grad(UnaryFunction([f](Array x) { return sum(f(x) * x); }))(x);
+                    }),
+                    {.axis_name = "i"});
       };
       expect_equal(jit(derivative(with))(xs), jit(derivative(without))(xs));
     }
@@ -154,7 +161,7 @@ TEST(VmapAxis, CollectivesWithinWhatHoldsPrograms_AreBetweenTheExamples) {
 
 TEST(VmapAxis, CollectivesInARuleOfTheUsers_AreBetweenTheExamples) {
   const Array xs = waves({4, 3}), weights = arange(4.f);
-  const Function square = [](Array x) { return x * x; };
+  const UnaryFunction square = [](Array x) { return x * x; };
   const Array w = reshape(weights, {4, 1});
   // The mean of tangents is, backwards, one of cotangents; each rule's other factor stands on its own side of
   // it.
@@ -164,11 +171,11 @@ TEST(VmapAxis, CollectivesInARuleOfTheUsers_AreBetweenTheExamples) {
       {"custom_vjp", mean(weights) * xs * xs}};
   for (const auto& [name, gradient] : expected) {
     SCOPED_TRACE(name);
-    const Function f = nestings().at(name).with(square);
-    const Function loss = [&](Array xs) { return sum(vmap(f, {.axis_name = "i"})(xs) * w); };
-    expect_equal(jit(Function(grad(loss)))(xs), gradient);
+    const UnaryFunction f = nestings().at(name).with(square);
+    const UnaryFunction loss = [&](Array xs) { return sum(vmap(f, {.axis_name = "i"})(xs) * w); };
+    expect_equal(jit(UnaryFunction(grad(loss)))(xs), gradient);
     const auto inside = [&](Array x, Array w) {
-      return grad(Function([&](Array x) { return sum(f(x) * w); }))(x);
+      return grad(UnaryFunction([&](Array x) { return sum(f(x) * w); }))(x);
     };
     expect_equal(jit(vmap(inside, {.axis_name = "i"}))(xs, weights), gradient);
   }
@@ -186,11 +193,11 @@ TEST(VmapAxis, ALoopsLength_MayDependOnTheExample) {
 
 TEST(VmapAxis, TwoNames_EachReachItsOwnExamples) {
   const Array xs = waves({2, 4, 3});
-  const Function f = [](Array x) {
+  const UnaryFunction f = [](Array x) {
     return x * (axis_index("i") + 1) + 10 * axis_index("j") + psum(x, "i") + pmean(x, "j");
   };
-  auto both = [](const Function& f) {
-    return Function(vmap(Function(vmap(f, {.axis_name = "i"})), {.axis_name = "j"}));
+  auto both = [](const UnaryFunction& f) {
+    return UnaryFunction(vmap(UnaryFunction(vmap(f, {.axis_name = "i"})), {.axis_name = "j"}));
   };
   const Array i = reshape(arange(4.f), {1, 4, 1}), j = reshape(arange(2.f), {2, 1, 1});
   const Array expected = xs * (i + 1) + 10 * j + sum(xs, {.axis = 1, .keepdims = true}) +
@@ -204,37 +211,43 @@ TEST(VmapAxis, TwoNames_EachReachItsOwnExamples) {
 }
 
 /// The splits of the result, where the examples lie over "x".
-std::string lies(const Function& f, const VmapOptions& options, const Array& xs) {
+std::string lies(const UnaryFunction& f, const VmapOptions& options, const Array& xs) {
   return jit(vmap(f, options))(xs).sharding().spec().to_string();
 }
 
 TEST(VmapOfAConstraint, LeavesTheExamplesWhereTheyAre) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x")));
-  const Function f = [&](Array v) { return with_sharding_constraint(v * 2, NamedSharding(mesh, P("y"))); };
+  const UnaryFunction f = [&](Array v) {
+    return with_sharding_constraint(v * 2, NamedSharding(mesh, P("y")));
+  };
   auto lowered = jit(vmap(f)).lower(xs);
   EXPECT_TRUE(lowered.communication().empty());
   EXPECT_EQ(lies(f, {}, xs), "P('x', 'y')");
   expect_equal(jit(vmap(f))(xs), xs * 2);
   // Twice, and in a loop.
   const Array cube = device_put(waves({2, 4, 6}), NamedSharding(mesh, P(nullptr, "x")));
-  EXPECT_EQ(jit(vmap(Function(vmap(f))))(cube).sharding().spec().to_string(), "P(None, 'x', 'y')");
-  const Function looped = [&](Array v) {
+  EXPECT_EQ(jit(vmap(UnaryFunction(vmap(f))))(cube).sharding().spec().to_string(), "P(None, 'x', 'y')");
+  const UnaryFunction looped = [&](Array v) {
     auto step = [&](Array c, std::tuple<>) { return std::pair(f(c), std::tuple<>()); };
     return scan(step, v, std::tuple<>(), {.length = 2}).first;
   };
   EXPECT_TRUE(jit(vmap(looped)).lower(xs).communication().empty());
   expect_equal(jit(vmap(looped))(xs), xs * 4);
-  auto derivative =
-      vmap(Function([&](Array v) { return grad(Function([&](Array v) { return sum(sin(f(v))); }))(v); }));
+  auto derivative = vmap(UnaryFunction(
+      [&](Array v) { return grad(UnaryFunction([&](Array v) { return sum(sin(f(v))); }))(v); }));
   EXPECT_TRUE(jit(derivative).lower(xs).communication().empty());
 }
 
 TEST(VmapOfAConstraint, PutsTheExamplesWhereTheOptionSays) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P()));
-  const Function f = [&](Array v) { return with_sharding_constraint(v * 2, NamedSharding(mesh, P("y"))); };
-  const Function whole = [&](Array v) { return with_sharding_constraint(v * 2, NamedSharding(mesh, P())); };
+  const UnaryFunction f = [&](Array v) {
+    return with_sharding_constraint(v * 2, NamedSharding(mesh, P("y")));
+  };
+  const UnaryFunction whole = [&](Array v) {
+    return with_sharding_constraint(v * 2, NamedSharding(mesh, P()));
+  };
   EXPECT_EQ(lies(f, {.spmd_axis_name = "x"}, xs), "P('x', 'y')");
   EXPECT_EQ(lies(whole, {.spmd_axis_name = {"x", "y"}}, xs), "P(('x', 'y'))");
   expect_equal(jit(vmap(f, {.spmd_axis_name = "x"}))(xs), xs * 2);
@@ -247,12 +260,12 @@ TEST(VmapOfAConstraint, PutsTheExamplesWhereTheOptionSays) {
 TEST(VmapOfAShardMap, SplitsTheExamplesWhereTheOptionSays) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x", "y")));
-  const Function body = [](Array v) {
+  const UnaryFunction body = [](Array v) {
     auto step = [](Array c, Array w) { return std::pair(c + psum(w, "y"), std::tuple<>()); };
     return v * scan(step, zeros({}), v).first;
   };
-  const Function f = shard_map(body, {mesh, {P("y")}, {P("y")}});
-  const Array expected = vmap(Function([&](Array v) { return v * sum(v); }))(xs);
+  const UnaryFunction f = shard_map(body, {mesh, {P("y")}, {P("y")}});
+  const Array expected = vmap(UnaryFunction([&](Array v) { return v * sum(v); }))(xs);
   const VmapOptions split = {.spmd_axis_name = "x"};
   expect_equal(jit(vmap(f, split))(xs), expected);
   expect_equal(jit(vmap(f))(xs), expected);
@@ -264,8 +277,9 @@ TEST(VmapOfAShardMap, SplitsTheExamplesWhereTheOptionSays) {
   };
   EXPECT_EQ(bytes(split), bytes({}));  // the axis that nothing in the function names is free
   auto derivative = [&](const VmapOptions& options) {
-    return vmap(Function([&](Array v) { return grad(Function([&](Array v) { return sum(f(v)); }))(v); }),
-                options);
+    return vmap(
+        UnaryFunction([&](Array v) { return grad(UnaryFunction([&](Array v) { return sum(f(v)); }))(v); }),
+        options);
   };
   expect_equal(jit(derivative(split))(xs), jit(derivative({}))(xs));
 }
@@ -300,7 +314,7 @@ TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);
-    const Function f = [&](Array v) { return whole(v, each); };
+    const UnaryFunction f = [&](Array v) { return whole(v, each); };
     std::vector<Array> rows;
     for (std::int64_t i = 0; i < 4; ++i) rows.push_back(jit(f)(xs[i]));
     expect_equal(jit(vmap(f))(xs), stack(rows));
@@ -311,8 +325,9 @@ TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
     if (each.is_free) {
       EXPECT_EQ(lies(f, {}, xs), "P('x', 'y')");
     }
-    auto derivative = [](const Function& f) {
-      return Function([f](Array v) { return grad(Function([f](Array v) { return sum(sin(f(v))); }))(v); });
+    auto derivative = [](const UnaryFunction& f) {
+      return UnaryFunction(
+          [f](Array v) { return grad(UnaryFunction([f](Array v) { return sum(sin(f(v))); }))(v); });
     };
     rows.clear();
     for (std::int64_t i = 0; i < 4; ++i) rows.push_back(jit(derivative(f))(xs[i]));
@@ -322,8 +337,9 @@ TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
 
 TEST(VmapOfAShardMap, MayNameTheExamples) {
   const Array xs = waves({4, 6});
-  const Function f = shard_map([](Array v) { return v * (axis_index("i") + 1) + psum(psum(v, "i"), "x"); },
-                               {square_mesh(), {P("x")}, {P("x")}});
+  const UnaryFunction f =
+      shard_map([](Array v) { return v * (axis_index("i") + 1) + psum(psum(v, "i"), "x"); },
+                {square_mesh(), {P("x")}, {P("x")}});
   const Array parts = reshape(sum(xs, 0), {2, 3});
   const Array expected = xs * reshape(arange(1.f, 5.f), {4, 1}) + concatenate({sum(parts, 0), sum(parts, 0)});
   expect_equal(jit(vmap(f, {.axis_name = "i"}))(xs), expected);
@@ -362,13 +378,15 @@ TEST(UnconstrainedSpecs, LeaveADimensionAsItIs) {
   EXPECT_NE(P(P::UNCONSTRAINED), P());
   EXPECT_EQ(P("x", P::UNCONSTRAINED, nullptr).normalized(), P("x", P::UNCONSTRAINED));
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x")));
-  const Function f = [&](Array v) { return with_sharding_constraint(sin(v), NamedSharding(mesh, open)); };
+  const UnaryFunction f = [&](Array v) {
+    return with_sharding_constraint(sin(v), NamedSharding(mesh, open));
+  };
   EXPECT_EQ(jit(f)(xs).sharding().spec().to_string(), "P('x', 'y')");
   EXPECT_EQ(jit(f)(device_put(xs, NamedSharding(mesh, P()))).sharding().spec().to_string(), "P(None, 'y')");
   EXPECT_EQ(with_sharding_constraint(xs, NamedSharding(mesh, open)).sharding().spec().to_string(),
             "P('x', 'y')");
   // A dimension without axes is whole, whatever comes in.
-  const Function whole = [&](Array v) {
+  const UnaryFunction whole = [&](Array v) {
     return with_sharding_constraint(sin(v), NamedSharding(mesh, P(nullptr, P::UNCONSTRAINED)));
   };
   EXPECT_EQ(jit(whole)(device_put(xs, NamedSharding(mesh, P("x", "y")))).sharding().spec().to_string(),

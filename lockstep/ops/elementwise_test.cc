@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using test::kNan;
 
 TEST(Elementwise, Operators_ComputeWithArraysAndNumbersOnEitherSide) {
   Array x = array({1.f, 2.f, 4.f});

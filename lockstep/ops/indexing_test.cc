@@ -11,15 +11,11 @@ namespace lockstep {
 namespace {
 
 using test::error_of;
+using test::expect;
 using test::floats;
 using test::integers;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-void expect(const Array& x, const Shape& shape, const std::vector<std::int32_t>& values) {
-  EXPECT_EQ(x.shape(), shape);
-  EXPECT_EQ(integers(x), values);
-}
 
 Array cube() { return reshape(arange(24), {2, 3, 4}); }
 Array ids() { return array({2, 0, -1}); }

@@ -15,7 +15,8 @@
 namespace lockstep {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+using test::kInf;
+using test::kNan;
 
 // Expected texts are what NumPy 2.4 prints.
 TEST(ArrayStr, IsNumPys) {

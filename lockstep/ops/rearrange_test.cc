@@ -11,13 +11,9 @@ namespace lockstep {
 namespace {
 
 using test::error_of;
+using test::expect;
 using test::integers;
 using ::testing::HasSubstr;
-
-void expect(const Array& x, const Shape& shape, const std::vector<std::int32_t>& values) {
-  EXPECT_EQ(x.shape(), shape);
-  EXPECT_EQ(integers(x), values);
-}
 
 Array table() { return reshape(arange(6), {2, 3}); }
 

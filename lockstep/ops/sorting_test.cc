@@ -3,8 +3,6 @@
 
 #include "lockstep/ops/sorting.h"
 
-#include <limits>
-
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/test_values.h"
@@ -13,18 +11,14 @@ namespace lockstep {
 namespace {
 
 using test::error_of;
+using test::expect;
 using test::expect_close;
 using test::floats;
 using test::integers;
+using test::kInf;
+using test::kNan;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
-
-void expect(const Array& x, const Shape& shape, const std::vector<std::int32_t>& values) {
-  EXPECT_EQ(x.shape(), shape);
-  EXPECT_EQ(integers(x), values);
-}
 
 /// Equal to the bit, but that a NaN is a NaN.
 void expect_floats(const Array& x, const Shape& shape, const std::vector<float>& values) {

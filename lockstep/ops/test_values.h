@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,20 @@ namespace lockstep::test {
 
 using testing::error_of;
 
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
 /// The elements; x must be f32.
 inline std::vector<float> floats(const Array& x) { return x.to_host<float>(); }
 
 /// The elements of an array of integers or bools, as i32.
 inline std::vector<std::int32_t> integers(const Array& x) { return astype(x, int32).to_host<std::int32_t>(); }
+
+/// Expects this shape, and integers or bools of these values.
+inline void expect(const Array& x, const Shape& shape, const std::vector<std::int32_t>& values) {
+  EXPECT_EQ(x.shape(), shape);
+  EXPECT_EQ(integers(x), values);
+}
 
 /// Expects each float to be within `tolerance`, relative and absolute, of the expected one; infinities must
 /// be equal.

@@ -289,7 +289,7 @@ struct HalfDevice {
       return lax::pad(x, fill ? *fill : lax::full(part, Scalar::of(7), aval.dtype, {}), low, high, none);
     };
     places.permute = [&](const Value& x, int, const std::vector<std::pair<int, int>>& pairs) {
-      EXPECT_THAT(pairs, testing::ElementsAre(testing::Pair(0, 1), testing::Pair(1, 0)));
+      EXPECT_THAT(pairs, ::testing::ElementsAre(::testing::Pair(0, 1), ::testing::Pair(1, 0)));
       return exchange(x,
                       [&](const Value& first, const Value& second) { return device == 0 ? second : first; });
     };

@@ -28,7 +28,7 @@ TEST(Distributions, AgreeWithJax) {
   expect_close(pareto(k, 2.0, {3}), {0x1.6604e0p+0f, 0x1.c467acp+0f, 0x1.9d43acp+0f});
   expect_close(weibull_min(k, 2.0, 3.0, {3}), {0x1.c03316p+0f, 0x1.0b55c4p+1f, 0x1.f8b298p+0f});
   expect_close(lognormal(k, 1.0, {3}), {0x1.f1b612p-1f, 0x1.986ce8p+0f, 0x1.581508p+0f});
-  EXPECT_THAT(rademacher(k, {6}).to_host<std::int32_t>(), testing::ElementsAre(1, -1, -1, -1, 1, -1));
+  EXPECT_THAT(rademacher(k, {6}).to_host<std::int32_t>(), ::testing::ElementsAre(1, -1, -1, -1, 1, -1));
 }
 
 TEST(Distributions, OfAnotherDType_HaveIt) {

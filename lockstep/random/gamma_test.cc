@@ -15,7 +15,7 @@
 namespace lockstep::random {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -48,7 +48,7 @@ TEST(Gamma, HasTheDTypeAsked) {
 
 TEST(Poisson, AgreesWithJax_OfSmallAndLargeRates) {
   EXPECT_THAT(poisson(key(42), array({0.f, 0.5f, 9.f, 11.f, 500.f})).to_host<std::int32_t>(),
-              testing::ElementsAre(0, 1, 12, 8, 468));
+              ::testing::ElementsAre(0, 1, 12, 8, 468));
   EXPECT_EQ(poisson(key(42), kNaN).item<std::int32_t>(), -1);
 }
 

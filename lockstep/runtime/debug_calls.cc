@@ -196,7 +196,7 @@ void check(std::string_view name, const Operand& x, std::string_view site) {
        name, to_string(Aval{*dtype, x.shape}), nans, infinities, n, to_string(index), process_text(), site);
 }
 
-void execute(const XLA_FFI_CallFrame& frame) {
+void execute_debug_call(const XLA_FFI_CallFrame& frame) {
   std::vector<Operand> operands;
   std::int32_t position = 0;
   for (std::int64_t i = 0; i < frame.args.size; ++i) {
@@ -221,13 +221,15 @@ void execute(const XLA_FFI_CallFrame& frame) {
   }
 }
 
-XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }
+XLA_FFI_Error* handle_debug_call(XLA_FFI_CallFrame* frame) {
+  return collectives::handle_ffi_call(*frame, execute_debug_call);
+}
 
 }  // namespace
 
 void set_debug_prefix(std::string text) { prefix = std::move(text); }
 
-void* debug_handler() { return reinterpret_cast<void*>(&handler); }
+void* debug_handler() { return reinterpret_cast<void*>(&handle_debug_call); }
 
 void note_failed_call(Fingerprint program, int position, std::exception_ptr cause, bool everywhere) {
   std::lock_guard lock(failures_mutex);

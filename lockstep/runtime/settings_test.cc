@@ -25,12 +25,12 @@ using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 
-MapEnvironment environment(std::map<std::string, std::string> variables) {
+MapEnvironment environment_of(std::map<std::string, std::string> variables) {
   return MapEnvironment(std::move(variables));
 }
 
 TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
-  Settings settings = resolve({}, environment({}));
+  Settings settings = resolve({}, environment_of({}));
   EXPECT_EQ(settings.place.num_processes, 1);
   EXPECT_EQ(settings.place.process_id, 0);
   EXPECT_EQ(settings.num_cpu_devices, 1);
@@ -42,12 +42,12 @@ TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
 TEST(Resolve, ArgumentsWinOverVariables) {
   Settings settings =
       resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
-              environment({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
-                           {"LOCKSTEP_NUM_PROCESSES", "2"},
-                           {"LOCKSTEP_PROCESS_ID", "0"},
-                           {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
-                           {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
-                           {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
+              environment_of({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
+                              {"LOCKSTEP_NUM_PROCESSES", "2"},
+                              {"LOCKSTEP_PROCESS_ID", "0"},
+                              {"LOCKSTEP_NUM_CPU_DEVICES", "2"},
+                              {"LOCKSTEP_HEARTBEAT_TIMEOUT", "9"},
+                              {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
   EXPECT_EQ(settings.place.process_id, 1);
   EXPECT_EQ(settings.place.num_processes, 2);
   EXPECT_EQ(settings.num_cpu_devices, 4);
@@ -86,7 +86,7 @@ TEST(Resolve, AVariableOfAnyBytes_IsAcceptedOrNamedInTheError) {
       auto variables = job;
       variables[name] = text;
       try {
-        const Settings settings = resolve({}, environment(variables));
+        const Settings settings = resolve({}, environment_of(variables));
         EXPECT_TRUE(is_utf8(settings.place.job_id));
       } catch (const InitializationError& error) {
         ++refused;
@@ -104,36 +104,36 @@ TEST(Resolve, AVariableOfAnyBytes_IsAcceptedOrNamedInTheError) {
 }
 
 TEST(Resolve, NothingIsDebuggedUnlessAsked_AndAnArgumentWins) {
-  const DebugSettings none = resolve({}, environment({{"LOCKSTEP_DEBUG_NANS", "off"}})).debug;
+  const DebugSettings none = resolve({}, environment_of({{"LOCKSTEP_DEBUG_NANS", "off"}})).debug;
   EXPECT_FALSE(none.log_compiles || none.nans || none.infs || none.disable_jit);
   EXPECT_FALSE(
-      resolve({.disable_jit = false}, environment({{"LOCKSTEP_DISABLE_JIT", "1"}})).debug.disable_jit);
+      resolve({.disable_jit = false}, environment_of({{"LOCKSTEP_DISABLE_JIT", "1"}})).debug.disable_jit);
   EXPECT_THAT(error_of<InitializationError>([] {
-                resolve({}, environment({{"LOCKSTEP_DEBUG_NANS", "perhaps"}}));
+                resolve({}, environment_of({{"LOCKSTEP_DEBUG_NANS", "perhaps"}}));
               }),
               HasSubstr("LOCKSTEP_DEBUG_NANS is 'perhaps': expected 1, true, yes or on"));
 }
 
 TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
-  const CompileCacheOptions none = resolve({}, environment({})).compile_cache;
+  const CompileCacheOptions none = resolve({}, environment_of({})).compile_cache;
   EXPECT_EQ(none.folder, "");
   EXPECT_EQ(none.max_size, -1);
   const CompileCacheOptions given =
       resolve({.compilation_cache_dir = "/here", .compilation_cache_max_size = 5},
-              environment({{"LOCKSTEP_COMPILATION_CACHE_DIR", "/kept"},
-                           {"LOCKSTEP_COMPILATION_CACHE_MAX_SIZE", "many"}}))
+              environment_of({{"LOCKSTEP_COMPILATION_CACHE_DIR", "/kept"},
+                              {"LOCKSTEP_COMPILATION_CACHE_MAX_SIZE", "many"}}))
           .compile_cache;
   EXPECT_EQ(given.folder, "/here");
   for (const char* url : {"gs://bucket/cache", "s3://bucket/cache", "S3://bucket/cache"})
     EXPECT_THAT(
-        error_of<InitializationError>([&] { resolve({.compilation_cache_dir = url}, environment({})); }),
+        error_of<InitializationError>([&] { resolve({.compilation_cache_dir = url}, environment_of({})); }),
         HasSubstr(std::string("[initialize] compilation_cache_dir: \"") + url));
   EXPECT_EQ(given.max_size, 5);
 }
 
 TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
   auto error = [](const std::string& name, const std::string& value) {
-    return error_of<InitializationError>([&] { resolve({}, environment({{"LOCKSTEP_" + name, value}})); });
+    return error_of<InitializationError>([&] { resolve({}, environment_of({{"LOCKSTEP_" + name, value}})); });
   };
   EXPECT_EQ(
       error("COMPILATION_CACHE_MAX_SIZE", "1 GB"),
@@ -143,33 +143,36 @@ TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
             "least 0");
   EXPECT_EQ(
       error_of<InitializationError>(
-          [] { resolve({.persistent_cache_min_entry_size_bytes = -2}, environment({})); }),
+          [] { resolve({.persistent_cache_min_entry_size_bytes = -2}, environment_of({})); }),
       "[initialize] persistent_cache_min_entry_size_bytes is '-2': expected a whole number of at least -1");
 }
 
 TEST(Resolve, JaxVariablesAreReadToo) {
-  Settings settings = resolve({}, environment({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
-                                               {"JAX_NUM_PROCESSES", "3"},
-                                               {"JAX_PROCESS_ID", "0"}}));
+  Settings settings = resolve({}, environment_of({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
+                                                  {"JAX_NUM_PROCESSES", "3"},
+                                                  {"JAX_PROCESS_ID", "0"}}));
   EXPECT_EQ(settings.place.num_processes, 3);
   EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
 }
 
 TEST(Resolve, WrongNumbersAreNamed) {
   EXPECT_THAT(error_of<InitializationError>([] {
-                resolve({}, environment({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
+                resolve({}, environment_of({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
               }),
               HasSubstr("LOCKSTEP_NUM_CPU_DEVICES is 'many': expected a whole number from 1 to 1024"));
-  EXPECT_THAT(error_of<InitializationError>([] { resolve({.max_compiled_programs = 0}, environment({})); }),
-              HasSubstr("max_compiled_programs is '0': expected a whole number of at least 1"));
+  EXPECT_THAT(
+      error_of<InitializationError>([] { resolve({.max_compiled_programs = 0}, environment_of({})); }),
+      HasSubstr("max_compiled_programs is '0': expected a whole number of at least 1"));
   EXPECT_THAT(error_of<InitializationError>([] {
-                resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2}, environment({}));
+                resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 2},
+                        environment_of({}));
               }),
               HasSubstr("process_id is 2: with 2 processes it must be 0 to 1"));
-  EXPECT_THAT(error_of<InitializationError>([] { resolve({.coordinator_address = "a:1"}, environment({})); }),
-              HasSubstr("got coordinator_address but not num_processes, process_id"));
+  EXPECT_THAT(
+      error_of<InitializationError>([] { resolve({.coordinator_address = "a:1"}, environment_of({})); }),
+      HasSubstr("got coordinator_address but not num_processes, process_id"));
   EXPECT_THAT(error_of<InitializationError>([] {
-                resolve({}, environment({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
+                resolve({}, environment_of({{"LOCKSTEP_NUM_PROCESSES", "2"}, {"LOCKSTEP_PROCESS_ID", "0"}}));
               }),
               HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
 }
@@ -212,43 +215,44 @@ TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
       auto variables = count.others;
       variables[count.variable] = value;
       if (value == std::to_string(count.most)) {
-        EXPECT_NO_THROW(resolve({}, environment(variables)));
+        EXPECT_NO_THROW(resolve({}, environment_of(variables)));
         continue;
       }
-      const auto error = error_of<InitializationError>([&] { resolve({}, environment(variables)); });
+      const auto error = error_of<InitializationError>([&] { resolve({}, environment_of(variables)); });
       EXPECT_THAT(error, AllOf(HasSubstr(count.variable), HasSubstr(value)));
       if (value == "2000000000") {
         EXPECT_THAT(error, HasSubstr(count.range));
       }
     }
   }
-  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_cpu_devices = 1025}, environment({})); }),
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_cpu_devices = 1025}, environment_of({})); }),
               HasSubstr("num_cpu_devices is 1025: expected 1 to 1024"));
-  EXPECT_EQ(resolve({}, environment({{"NPROC", ""}})).threads, std::nullopt);
+  EXPECT_EQ(resolve({}, environment_of({{"NPROC", ""}})).threads, std::nullopt);
 }
 
 TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
   for (const std::string prefix : {"LOCKSTEP_", "JAX_"}) {
-    Settings settings = resolve({}, environment({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
-                                                 {prefix + "NUM_PROCESSES", "2"},
-                                                 {prefix + "PROCESS_ID", "0"},
-                                                 {prefix + "LOCAL_DEVICE_IDS", "1,0"},
-                                                 {prefix + "NUM_CPU_DEVICES", "3"},
-                                                 {prefix + "INITIALIZATION_TIMEOUT", "21"},
-                                                 {prefix + "HEARTBEAT_TIMEOUT", "22"},
-                                                 {prefix + "SHUTDOWN_TIMEOUT", "23"},
-                                                 {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"},
-                                                 {prefix + "INTERFACE", "lo"},
-                                                 {prefix + "COMPILATION_CACHE_DIR", "/kept"},
-                                                 {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
-                                                 {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
-                                                 {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
-                                                 {prefix + "MAX_COMPILED_PROGRAMS", "12"},
-                                                 {prefix + "REPRODUCIBLE_SUMS", "1"},
-                                                 {prefix + "LOG_COMPILES", "1"},
-                                                 {prefix + "DEBUG_NANS", "True"},
-                                                 {prefix + "DEBUG_INFS", "on"},
-                                                 {prefix + "DISABLE_JIT", "yes"}}));
+    Settings settings =
+        resolve({}, environment_of({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
+                                    {prefix + "NUM_PROCESSES", "2"},
+                                    {prefix + "PROCESS_ID", "0"},
+                                    {prefix + "LOCAL_DEVICE_IDS", "1,0"},
+                                    {prefix + "NUM_CPU_DEVICES", "3"},
+                                    {prefix + "INITIALIZATION_TIMEOUT", "21"},
+                                    {prefix + "HEARTBEAT_TIMEOUT", "22"},
+                                    {prefix + "SHUTDOWN_TIMEOUT", "23"},
+                                    {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"},
+                                    {prefix + "INTERFACE", "lo"},
+                                    {prefix + "COMPILATION_CACHE_DIR", "/kept"},
+                                    {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
+                                    {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
+                                    {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
+                                    {prefix + "MAX_COMPILED_PROGRAMS", "12"},
+                                    {prefix + "REPRODUCIBLE_SUMS", "1"},
+                                    {prefix + "LOG_COMPILES", "1"},
+                                    {prefix + "DEBUG_NANS", "True"},
+                                    {prefix + "DEBUG_INFS", "on"},
+                                    {prefix + "DISABLE_JIT", "yes"}}));
     EXPECT_EQ(settings.max_compiled_programs, 12);
     EXPECT_TRUE(settings.reproducible_sums);
     EXPECT_TRUE(settings.debug.log_compiles);
@@ -269,15 +273,15 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
     EXPECT_EQ(settings.compile_cache.min_entry_size, 77);
     EXPECT_EQ(settings.compile_cache.max_size, 9'000'000'000);
   }
-  EXPECT_EQ(resolve({}, environment(with(kStep, {{"LOCKSTEP_CLUSTER", "none"}}))).place.num_processes, 1);
-  EXPECT_EQ(resolve({}, environment(with(kStep, {{"JAX_CLUSTER_DETECTION_METHOD", "deactivate"}})))
+  EXPECT_EQ(resolve({}, environment_of(with(kStep, {{"LOCKSTEP_CLUSTER", "none"}}))).place.num_processes, 1);
+  EXPECT_EQ(resolve({}, environment_of(with(kStep, {{"JAX_CLUSTER_DETECTION_METHOD", "deactivate"}})))
                 .place.num_processes,
             1);
 }
 
 TEST(Resolve, LocalDevices_OneOrMany) {
   auto ids = [](const InitializeOptions& options) {
-    return *resolve(options, environment({})).place.local_device_ids;
+    return *resolve(options, environment_of({})).place.local_device_ids;
   };
   EXPECT_THAT(ids({.local_device_ids = 2}), ElementsAre(2));
   EXPECT_THAT(ids({.local_device_ids = {{0, 2}}}), ElementsAre(0, 2));
@@ -285,7 +289,7 @@ TEST(Resolve, LocalDevices_OneOrMany) {
 }
 
 TEST(Resolve, LauncherGivesWhatArgumentsLeaveOut) {
-  Settings settings = resolve({.coordinator_address = "head:5"}, environment(kStep));
+  Settings settings = resolve({.coordinator_address = "head:5"}, environment_of(kStep));
   EXPECT_EQ(settings.place.cluster, "slurm");
   EXPECT_EQ(settings.place.coordinator_address, "head:5");
   EXPECT_EQ(settings.place.num_processes, 4);
@@ -294,30 +298,30 @@ TEST(Resolve, LauncherGivesWhatArgumentsLeaveOut) {
 }
 
 TEST(Resolve, ArgumentsThatContradictALauncher_AreAnError) {
-  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_processes = 8}, environment(kStep)); }),
+  EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_processes = 8}, environment_of(kStep)); }),
               AllOf(HasSubstr("[initialize] with num_processes given as arguments: LOCKSTEP_NUM_PROCESSES=8"),
                     HasSubstr("'slurm' says process 0 of 4")));
 }
 
 TEST(Resolve, JobOfOneUnderALauncherOfSeveral_IsAnError) {
   const InitializeOptions alone = {.coordinator_address = "a:1", .num_processes = 1, .process_id = 0};
-  EXPECT_THAT(error_of<InitializationError>([&] { resolve(alone, environment(kStep)); }),
+  EXPECT_THAT(error_of<InitializationError>([&] { resolve(alone, environment_of(kStep)); }),
               AllOf(HasSubstr("num_processes is 1, but SLURM_STEP_NUM_TASKS=4"), HasSubstr("\"none\"")));
   InitializeOptions asked = alone;
   asked.cluster_detection_method = "none";
-  EXPECT_EQ(resolve(asked, environment(kStep)).place.num_processes, 1);
-  EXPECT_EQ(resolve(alone, environment({})).place.num_processes, 1);
+  EXPECT_EQ(resolve(asked, environment_of(kStep)).place.num_processes, 1);
+  EXPECT_EQ(resolve(alone, environment_of({})).place.num_processes, 1);
 }
 
 TEST(Resolve, OneProcessAsArgument_IsASingleProcess) {
-  Settings settings = resolve({.num_processes = 1}, environment({}));
+  Settings settings = resolve({.num_processes = 1}, environment_of({}));
   EXPECT_EQ(settings.place.num_processes, 1);
   EXPECT_EQ(settings.coordinator_bind_address, "");
 }
 
 TEST(Resolve, ArgumentsKeepTheJobsIdentity) {
   Settings settings = resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 1},
-                              environment({{"LOCKSTEP_JOB_SECRET", "hush"}, {"LOCKSTEP_JOB_ID", "j"}}));
+                              environment_of({{"LOCKSTEP_JOB_SECRET", "hush"}, {"LOCKSTEP_JOB_ID", "j"}}));
   EXPECT_EQ(settings.place.job_secret, "hush");
   EXPECT_EQ(settings.place.job_id, "j");
 }
@@ -340,7 +344,7 @@ TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
   auto bind = [](const std::string& address, const std::string& interface) {
     return resolve(
                {.coordinator_address = address, .num_processes = 2, .process_id = 0, .interface = interface},
-               environment({}), TwoInterfaces())
+               environment_of({}), TwoInterfaces())
         .coordinator_bind_address;
   };
   EXPECT_EQ(bind("head:5", "ib0"), "10.1.0.7:5");
@@ -353,7 +357,7 @@ TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
 TEST(Resolve, AddressesThatAreNone_AreAnError) {
   EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "head", .num_processes = 2, .process_id = 1},
-                        environment({}));
+                        environment_of({}));
               }),
               HasSubstr("head"));
   EXPECT_THAT(error_of<InitializationError>([] {
@@ -361,7 +365,7 @@ TEST(Resolve, AddressesThatAreNone_AreAnError) {
                          .num_processes = 2,
                          .process_id = 0,
                          .coordinator_bind_address = "nowhere"},
-                        environment({}));
+                        environment_of({}));
               }),
               HasSubstr("nowhere"));
 }
@@ -400,12 +404,12 @@ TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
 }
 
 TEST(Banner, SaysWhereTheProcessIs) {
-  Settings settings = resolve({}, environment(kStep));
+  Settings settings = resolve({}, environment_of(kStep));
   EXPECT_EQ(banner(settings, {true, 2, 8, {"n1", "n2"}}),
             "cluster slurm (SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=4, "
             "SLURM_STEP_NODELIST=n[1-2], SLURM_PROCID=0, SLURM_JOB_ID=17, SLURM_LOCALID=0), coordinator "
             "n1:61457 (held by this process), 2 of 8 devices here, on 2 hosts: n1, n2");
-  EXPECT_EQ(banner(resolve({}, environment({})), {false, 1, 1, {"n1"}}),
+  EXPECT_EQ(banner(resolve({}, environment_of({})), {false, 1, 1, {"n1"}}),
             "process 0 of 1, cluster single (no variable of a launcher or a cluster is set), 1 of 1 device "
             "here, on host n1");
   EXPECT_THAT(banner(settings, {false, 1, 6, {"a", "b", "c", "d", "e", "f"}}),

@@ -23,7 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const AxisEnv& axes() {
+const AxisEnv& gather_axes() {
   static const AxisEnv env({{"x", 4}});
   return env;
 }
@@ -32,7 +32,7 @@ const AxisEnv& axes() {
 /// is 8 x 8, 256 B, and is used twice; `view` makes of what was gathered what the products take.
 template <class View>
 Program layers(const View& view) {
-  const AxisEnvScope scope(axes());
+  const AxisEnvScope scope(gather_axes());
   Builder b("layers");
   const Value x = b.input({DType::kF32, {8, 8}});
   std::vector<Value> parts, weights;
@@ -102,7 +102,7 @@ TEST(GatherAgain, TheReasonSaysWhatKeepingItWouldTake) {
   const Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
   const Program again = gather_again(program, 256, reasons, 0);
-  const std::vector<CommunicationLine> lines = communication(again, axes(), reasons);
+  const std::vector<CommunicationLine> lines = communication(again, gather_axes(), reasons);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[2].reason, "for the product");
   EXPECT_THAT(lines[3].reason,
@@ -114,7 +114,7 @@ TEST(GatherAgain, IsNotCombinedWithWhatComesBefore) {
   const Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
   const Program again = gather_again(program, 0, reasons, 0);
-  EXPECT_THAT(order(combine_collectives(again, axes(), {}, reasons)),
+  EXPECT_THAT(order(combine_collectives(again, gather_axes(), {}, reasons)),
               ::testing::MatchesRegex("g[0-9]+[*]{4}g2[*]g1[*]"));
 }
 

@@ -6,18 +6,13 @@
 #include <fstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 #include "lockstep/storage/store.h"
 
 namespace lockstep::storage {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1));
-}
 
 /// The line without a comment, which begins with a blank and "#" or ";".
 std::string_view without_comment(std::string_view line) {
@@ -30,12 +25,12 @@ std::string_view without_comment(std::string_view line) {
 
 /// "default" of "[default]", "a" of "[profile a]", "services b" of "[services b]".
 std::string section_name(std::string name) {
-  name = trimmed(name);
+  name = std::string(trimmed(name));
   for (std::string_view kind : {"profile", "services", "sso-session"}) {
     if (!name.starts_with(kind) || name.size() <= kind.size() ||
         kBlanks.find(name[kind.size()]) == kBlanks.npos)
       continue;
-    std::string rest = trimmed(name.substr(kind.size()));
+    std::string rest(trimmed(std::string_view(name).substr(kind.size())));
     if (rest.size() >= 2 && (rest.front() == '"' || rest.front() == '\'') && rest.back() == rest.front())
       rest = rest.substr(1, rest.size() - 2);
     return kind == "profile" ? rest : std::string(kind) + " " + rest;
@@ -73,7 +68,7 @@ AwsConfig::Sections AwsConfig::read(const std::string& path) {
   std::size_t number = 0;
   for (std::string raw; std::getline(file, raw);) {
     ++number;
-    const std::string line = trimmed(without_comment(raw));
+    const std::string line(trimmed(without_comment(raw)));
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     if (line.front() == '[') {
       if (line.back() != ']') fail<StorageError>("{}:{}: a section without ]", path, number);
@@ -86,7 +81,7 @@ AwsConfig::Sections AwsConfig::read(const std::string& path) {
     if (section == nullptr || (equals == line.npos && !indented))
       fail<StorageError>("{}:{}: neither a [section] nor a NAME = VALUE of one", path, number);
     if (equals == line.npos) continue;  // a value that goes on over lines: none that is used here does
-    const std::string name = trimmed(line.substr(0, equals)), value = trimmed(line.substr(equals + 1));
+    const std::string name(trimmed(line.substr(0, equals))), value(trimmed(line.substr(equals + 1)));
     if (indented && !block.empty()) {
       (*section)[block + "." + name] = value;
     } else {

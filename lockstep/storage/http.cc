@@ -12,6 +12,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/keep_openssl.h"
+#include "lockstep/base/text.h"
 #include "lockstep/storage/store.h"
 
 namespace lockstep::storage {
@@ -26,20 +27,6 @@ struct Transfer {
   std::string too_large{};
   bool headers_are_whole = false;
 };
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::strchr(" \t\r\n", text.front()) != nullptr) text.remove_prefix(1);
-  while (!text.empty() && std::strchr(" \t\r\n", text.back()) != nullptr) text.remove_suffix(1);
-  return text;
-}
 
 std::size_t take_header(char* data, std::size_t size, std::size_t count, void* of) {
   auto& transfer = *static_cast<Transfer*>(of);

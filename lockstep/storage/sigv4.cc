@@ -10,6 +10,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/keep_openssl.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::storage {
 namespace {
@@ -37,15 +38,8 @@ std::string hmac(std::string_view key, std::string_view text) {
   return std::string(reinterpret_cast<char*>(digest), size);
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 /// Without surrounding blanks, and with single blanks in place of several.
-std::string trimmed(const std::string& value) {
+std::string canonical_value(const std::string& value) {
   std::string text;
   for (char c : value) {
     const bool blank = c == ' ' || c == '\t';
@@ -89,8 +83,8 @@ Headers signature_headers(const RequestToSign& request, const SigningKeys& keys,
   std::map<std::string, std::string> headers;
   for (const Headers* some : {&request.headers, static_cast<const Headers*>(&added)}) {
     for (const auto& [name, value] : *some) {
-      auto [it, first] = headers.try_emplace(lower_case(name), trimmed(value));
-      if (!first) it->second.append(",").append(trimmed(value));
+      auto [it, first] = headers.try_emplace(lower_case(name), canonical_value(value));
+      if (!first) it->second.append(",").append(canonical_value(value));
     }
   }
   std::string canonical_headers, signed_headers;

@@ -164,7 +164,7 @@ TEST(Signature, ExamplesOfS3_Agree) {
   for (const Vector& vector : vectors) {
     SCOPED_TRACE(vector.name);
     EXPECT_THAT(authorization(vector.request, keys, {"us-east-1", "s3", at(1369353600)}),
-                testing::EndsWith(std::string("Signature=") + vector.signature));
+                ::testing::EndsWith(std::string("Signature=") + vector.signature));
   }
 }
 

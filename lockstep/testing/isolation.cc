@@ -58,7 +58,7 @@ void fill_shared_memory(std::size_t bytes) {
   const int file = open("/dev/shm/filled", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;  // Not even a name fits.
   const std::string page(4096, 'x');
-  while (write(file, page.data(), page.size()) > 0) {
+  while (::write(file, page.data(), page.size()) > 0) {
   }
   close(file);
 }

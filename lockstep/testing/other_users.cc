@@ -34,14 +34,14 @@ bool can_be_other_users() {
 
 namespace {
 
-void must(bool worked, const char* what) {
+void must_work(bool worked, const char* what) {
   if (!worked) fail("[testing] {}: {}", what, std::strerror(errno));
 }
 
 void give(const fs::path& path, uid_t user, mode_t mode, gid_t group = static_cast<gid_t>(-1)) {
   if (can_be_other_users())
-    must(lchown(path.c_str(), user, group == static_cast<gid_t>(-1) ? user : group) == 0, "chown");
-  if (!fs::is_symlink(path)) must(chmod(path.c_str(), mode) == 0, "chmod");
+    must_work(lchown(path.c_str(), user, group == static_cast<gid_t>(-1) ? user : group) == 0, "chown");
+  if (!fs::is_symlink(path)) must_work(chmod(path.c_str(), mode) == 0, "chmod");
 }
 
 void folder(const fs::path& path, uid_t user, mode_t mode, gid_t group = static_cast<gid_t>(-1)) {
@@ -137,7 +137,7 @@ std::vector<GivenFile> make_given_files() {
   add("a folder that everyone can write", "can be written by everyone", false,
       in_folder_of(kOwnUser, 0777, kOwnUser));
   add("a FIFO", "is a FIFO", false, [](const fs::path& in, const std::string& file, std::string_view) {
-    must(mkfifo((in / file).c_str(), 0600) == 0, "mkfifo");
+    must_work(mkfifo((in / file).c_str(), 0600) == 0, "mkfifo");
     give(in / file, kOwnUser, 0600);
     return in / file;
   });
@@ -146,7 +146,7 @@ std::vector<GivenFile> make_given_files() {
     const std::string path = in / "s";
     std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
     const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must(bind(made, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
+    must_work(bind(made, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
     close(made);
     fs::rename(in / "s", in / file);
     give(in / file, kOwnUser, 0600);
@@ -179,9 +179,10 @@ NoTrust::~NoTrust() {
 }
 
 AsUser::AsUser(uid_t user) {
-  must(setgroups(0, nullptr) == 0 && setresgid(static_cast<gid_t>(-1), user, static_cast<gid_t>(-1)) == 0 &&
-           setresuid(static_cast<uid_t>(-1), user, static_cast<uid_t>(-1)) == 0,
-       "acting as another user");
+  must_work(setgroups(0, nullptr) == 0 &&
+                setresgid(static_cast<gid_t>(-1), user, static_cast<gid_t>(-1)) == 0 &&
+                setresuid(static_cast<uid_t>(-1), user, static_cast<uid_t>(-1)) == 0,
+            "acting as another user");
 }
 
 AsUser::~AsUser() {
@@ -224,7 +225,7 @@ const std::vector<PlantedFile>& planted_files() {
       {"a link to a folder of the user", "the link",
        [](const fs::path& path, const fs::path& own) { fs::create_symlink(own.parent_path(), path); }},
       {"a FIFO", "belongs to user uid 61002",
-       [](const fs::path& path, const fs::path&) { must(mkfifo(path.c_str(), 0666) == 0, "mkfifo"); }},
+       [](const fs::path& path, const fs::path&) { must_work(mkfifo(path.c_str(), 0666) == 0, "mkfifo"); }},
       {"a file", "belongs to user uid 61002",
        [](const fs::path& path, const fs::path&) { std::ofstream(path) << "planted"; }},
       {"a folder", "belongs to user uid 61002",

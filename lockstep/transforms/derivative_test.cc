@@ -172,7 +172,7 @@ TEST(Derivatives, OfPmaxAndPminAreRefused) {
       jvp(program_of(example), {true});
       ADD_FAILURE() << "no error";
     } catch (const TraceError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("[" + example.primitive->name + "] has no derivative"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("[" + example.primitive->name + "] has no derivative"));
     }
   }
 }

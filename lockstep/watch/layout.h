@@ -20,6 +20,8 @@ inline constexpr std::size_t kGroups = 256, kLinks = 256;
 inline constexpr std::size_t kMetricsBytes = 4096;
 inline constexpr std::size_t kTextBytes = 8 << 20;
 
+inline constexpr auto relaxed = std::memory_order_relaxed;
+
 using Ticks = std::uint64_t;  ///< of `Header::clock`
 using TextId = std::uint32_t;
 

@@ -11,7 +11,6 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr auto relaxed = std::memory_order_relaxed;
 constexpr double kFreshSeconds = 3;  // what was seen of a connection before says nothing of it now
 constexpr int kTries = 200;  // for a version that does not change: a writer that was killed never ends
 

@@ -27,7 +27,6 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr auto relaxed = std::memory_order_relaxed;
 constexpr std::size_t kLongestText = 64 << 10;
 
 std::atomic<Memory*> chosen{nullptr};

@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const ThreadReport& own(const ProcessReport& report) {
+const ThreadReport& own_report(const ProcessReport& report) {
   for (const ThreadReport& thread : report.threads)
     if (thread.tid == gettid()) return thread;
   static const ThreadReport none;
@@ -57,8 +57,8 @@ TEST(Recorder, TellsHowFarItsGroupsHaveCome_AndWhatItsLinksWaitFor) {
     const Doing waiting(Kind::kCollective, text("psum"), 0);
     waits_for(std::vector<int>{3}, 99, 71, 5);
     const ProcessReport report = from_json(to_json(reader.read(false)));
-    EXPECT_EQ(own(report).doing.back().group, 71u);
-    EXPECT_EQ(own(report).doing.back().count, 5u);
+    EXPECT_EQ(own_report(report).doing.back().group, 71u);
+    EXPECT_EQ(own_report(report).doing.back().count, 5u);
     const auto group = std::ranges::find(report.groups, 71u, &GroupReport::group);
     ASSERT_NE(group, report.groups.end());
     EXPECT_EQ(group->begun, 4u) << "with all its devices";
@@ -79,7 +79,7 @@ TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
     waits_for(missing, 99);
     const ProcessReport report = reader.read(false);
     EXPECT_EQ(report.pid, getpid());
-    const ThreadReport& thread = own(report);
+    const ThreadReport& thread = own_report(report);
     ASSERT_THAT(thread.doing, SizeIs(3));
     EXPECT_EQ(thread.doing[0].kind, Kind::kPhase);
     EXPECT_EQ(thread.doing[0].what, "load");
@@ -90,9 +90,9 @@ TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
     EXPECT_FALSE(thread.doing[2].arrived);
     EXPECT_THAT(thread.missing, ElementsAre(2, 5));
     all_arrived();
-    EXPECT_TRUE(own(reader.read(false)).doing[2].arrived);
+    EXPECT_TRUE(own_report(reader.read(false)).doing[2].arrived);
   }
-  const ThreadReport thread = own(reader.read(false));
+  const ThreadReport thread = own_report(reader.read(false));
   EXPECT_THAT(thread.doing, IsEmpty());
   EXPECT_EQ(thread.last.what, "load");
   EXPECT_EQ(thread.missing_count, 0);
@@ -150,10 +150,10 @@ TEST(Recorder, NestsDeeperThanItKeeps) {
     std::vector<std::unique_ptr<Doing>> all;
     for (std::size_t i = 0; i < kDepth + 3; ++i)
       all.push_back(std::make_unique<Doing>(Kind::kPhase, text("p"), 0));
-    EXPECT_THAT(own(reader.read(false)).doing, SizeIs(kDepth));
+    EXPECT_THAT(own_report(reader.read(false)).doing, SizeIs(kDepth));
     while (!all.empty()) all.pop_back();
   }
-  EXPECT_THAT(own(reader.read(false)).doing, IsEmpty());
+  EXPECT_THAT(own_report(reader.read(false)).doing, IsEmpty());
 }
 
 TEST(Recorder, CountsLaunchesOfAMesh_WithTheSameHashForTheSamePrograms) {

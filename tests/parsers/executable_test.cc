@@ -19,7 +19,7 @@ TEST(Executables, Mutated_AreReadOrRefused) {
       jit([](Array x) { return std::pair(sum(sin(x)), x * 2.f); }).lower(x).compile().serialize();
   const std::string magic = bytes.substr(0, bytes.find('\n') + 1);
   const std::string message = bytes.substr(magic.size() + digest("").size());
-  const std::size_t end = test::begin_of_code(message);
+  const std::size_t end = lockstep::test::begin_of_code(message);
   const std::string code = message.substr(end);
   fuzz<Error>(
       {.name = "executable",

@@ -42,7 +42,7 @@ class Calls {
     }
     open_[call.id()] = id;
     ++asked_;
-    make_relayed_call(service_, id, call, [this](RelayAnswer&&, const Value&) { ++answered_; });
+    make_relayed_call(service_, id, call, [this](RelayAnswer&&, const coordination::Value&) { ++answered_; });
   }
 
   bool all_answered() const { return asked_ == answered_; }

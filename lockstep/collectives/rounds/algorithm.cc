@@ -531,34 +531,34 @@ std::unique_ptr<Algorithm> make(const Exchange& exchange) {
   return std::make_unique<T>(exchange);
 }
 
-struct Entry {
+struct AlgorithmEntry {
   Kind kind;
   Way way;
   std::unique_ptr<Algorithm> (*make)(const Exchange&);
 };
 constexpr std::array kEntries = {
-    Entry{Kind::kAllReduce, Way::kDirect, make<DirectAllReduce>},
-    Entry{Kind::kAllReduce, Way::kPairwise, make<PairwiseAllReduce>},
-    Entry{Kind::kAllReduce, Way::kRing, make<RingAllReduce>},
-    Entry{Kind::kAllReduce, Way::kRecursiveDoubling, make<DoublingAllReduce>},
-    Entry{Kind::kAllReduce, Way::kHalvingDoubling, make<HalvingAllReduce>},
-    Entry{Kind::kReduceScatter, Way::kPairwise, make<PairwiseReduceScatter>},
-    Entry{Kind::kReduceScatter, Way::kRing, make<RingReduceScatter>},
-    Entry{Kind::kReduceScatter, Way::kBruck, make<BruckReduceScatter>},
-    Entry{Kind::kAllGather, Way::kPairwise, make<PairwiseAllGather>},
-    Entry{Kind::kAllGather, Way::kRing, make<RingAllGather>},
-    Entry{Kind::kAllGather, Way::kBruck, make<BruckAllGather>},
-    Entry{Kind::kAllToAll, Way::kPairwise, make<PairwiseAllToAll>},
-    Entry{Kind::kAllToAll, Way::kBruck, make<BruckAllToAll>},
-    Entry{Kind::kAllToAll, Way::kWideBruck, make<WideBruckAllToAll>},
-    Entry{Kind::kBroadcast, Way::kDirect, make<DirectBroadcast>},
-    Entry{Kind::kBroadcast, Way::kTree, make<TreeBroadcast>},
-    Entry{Kind::kBroadcast, Way::kScatterBruck, make<ScatterBruckBroadcast>},
+    AlgorithmEntry{Kind::kAllReduce, Way::kDirect, make<DirectAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Way::kPairwise, make<PairwiseAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Way::kRing, make<RingAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Way::kRecursiveDoubling, make<DoublingAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Way::kHalvingDoubling, make<HalvingAllReduce>},
+    AlgorithmEntry{Kind::kReduceScatter, Way::kPairwise, make<PairwiseReduceScatter>},
+    AlgorithmEntry{Kind::kReduceScatter, Way::kRing, make<RingReduceScatter>},
+    AlgorithmEntry{Kind::kReduceScatter, Way::kBruck, make<BruckReduceScatter>},
+    AlgorithmEntry{Kind::kAllGather, Way::kPairwise, make<PairwiseAllGather>},
+    AlgorithmEntry{Kind::kAllGather, Way::kRing, make<RingAllGather>},
+    AlgorithmEntry{Kind::kAllGather, Way::kBruck, make<BruckAllGather>},
+    AlgorithmEntry{Kind::kAllToAll, Way::kPairwise, make<PairwiseAllToAll>},
+    AlgorithmEntry{Kind::kAllToAll, Way::kBruck, make<BruckAllToAll>},
+    AlgorithmEntry{Kind::kAllToAll, Way::kWideBruck, make<WideBruckAllToAll>},
+    AlgorithmEntry{Kind::kBroadcast, Way::kDirect, make<DirectBroadcast>},
+    AlgorithmEntry{Kind::kBroadcast, Way::kTree, make<TreeBroadcast>},
+    AlgorithmEntry{Kind::kBroadcast, Way::kScatterBruck, make<ScatterBruckBroadcast>},
 };
 
-const Entry* find(Way way, Kind kind) {
+const AlgorithmEntry* find(Way way, Kind kind) {
   const auto it = std::ranges::find_if(
-      kEntries, [&](const Entry& entry) { return entry.way == way && entry.kind == kind; });
+      kEntries, [&](const AlgorithmEntry& entry) { return entry.way == way && entry.kind == kind; });
   return it == kEntries.end() ? nullptr : it;
 }
 
@@ -581,7 +581,7 @@ std::string_view name_of(Way way) {
 bool is_way_of(Way way, Kind kind) { return find(way, kind) != nullptr; }
 
 std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange) {
-  const Entry* entry = find(way, exchange.kind);
+  const AlgorithmEntry* entry = find(way, exchange.kind);
   if (entry == nullptr) fail("there is no {} by the way {}", name_of(exchange.kind), name_of(way));
   if (exchange.size == 1) return make<Alone>(exchange);
   return entry->make(exchange);

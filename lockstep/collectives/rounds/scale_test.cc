@@ -14,9 +14,9 @@ namespace lockstep::collectives {
 namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
-constexpr int kHosts[] = {2, 3, 64, 65, 100, 256, 257, 1000, 1024, 4096, 4097, 10'000, 16'384};
-constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
-                           Kind::kBroadcast};
+constexpr int kScales[] = {2, 3, 64, 65, 100, 256, 257, 1000, 1024, 4096, 4097, 10'000, 16'384};
+constexpr Kind kScaledKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
+                                 Kind::kBroadcast};
 constexpr std::size_t kParts[] = {64, 4 << 10, 128 << 10, 2 << 20, 256 << 20};
 const WayTable kTable("");
 
@@ -26,11 +26,11 @@ std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts, const Sum
 }
 
 TEST(OnManyHosts, AMemberTalksToFewOfThem) {
-  for (const int hosts : kHosts) {
+  for (const int hosts : kScales) {
     for (const int host : {0, 1, hosts / 2, hosts - 1}) {
       const std::vector<int> told = hosts_to_tell(host, hosts);
       std::set<int> partners(told.begin(), told.end());
-      for (const Kind kind : kKinds) {
+      for (const Kind kind : kScaledKinds) {
         for (const std::size_t part : kParts) {
           const std::size_t bytes = kind == Kind::kAllReduce ? all_reduce_slice(part, hosts, 1) : part;
           for (const bool widened : {false, true}) {
@@ -53,7 +53,7 @@ TEST(OnManyHosts, AMemberTalksToFewOfThem) {
 }
 
 TEST(OnManyHosts, ScratchIsAFewMegabytes) {
-  for (const int hosts : kHosts) {
+  for (const int hosts : kScales) {
     const auto n = static_cast<std::size_t>(hosts);
     for (const std::size_t part : kParts) {
       for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E5M2}) {

@@ -16,7 +16,7 @@ namespace lockstep::collectives {
 namespace {
 
 /// One collective of all hosts. `partial_input`: the hosts have partial sums, in f32.
-struct Trial {
+struct WidenedTrial {
   Way way;
   Kind kind;
   int hosts;
@@ -89,13 +89,13 @@ void each_sum(Body body) {
           for (const bool partial_input : {false, true})
             for (const bool in_place : {false, true}) {
               if (in_place && (partial_input || kind != Kind::kAllReduce)) continue;
-              body(Trial{way, kind, hosts, hosts == 3 ? 530u : 9u, numbers, partial_input, in_place});
+              body(WidenedTrial{way, kind, hosts, hosts == 3 ? 530u : 9u, numbers, partial_input, in_place});
             }
   }
 }
 
 TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryAlgorithmInEveryOrder) {
-  each_sum([](Trial trial) {
+  each_sum([](WidenedTrial trial) {
     const std::size_t size = size_of(trial.numbers.dtype());
     for (const SumOrder& order : sum_orders()) {
       // A partial sum of three members has digits that the dtype does not have.
@@ -124,7 +124,7 @@ TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryAlgorithmInEveryOrder) {
 }
 
 TEST(SumsOfNarrowFloats, InexactInF32_AreNearTheRoundedSum) {
-  each_sum([](Trial trial) {
+  each_sum([](WidenedTrial trial) {
     const std::size_t size = size_of(trial.numbers.dtype());
     // Of numbers with all digits, exponents of 2^-6 to 2^3.
     const auto value = [&](int host, std::size_t at) {

@@ -134,7 +134,7 @@ std::string logsumexp_text(DType dtype) {
              type);
 }
 
-struct Kind {
+struct CumulativeKind {
   std::string name;
   std::string stablehlo;  ///< what joins two numbers; empty of cumlogsumexp
   std::string expected;
@@ -147,7 +147,7 @@ struct Kind {
 };
 
 /// For a split axis: each device's running results continue from the totals of the devices before it.
-Value cumulative_of_part(const Kind& kind, const CumulativeParams& p, const Value& x, int factor,
+Value cumulative_of_part(const CumulativeKind& kind, const CumulativeParams& p, const Value& x, int factor,
                          const PartPlaces& places) {
   const Value own = lax::cumulative(kind.self(), x, p.axis, p.reverse);
   if (!places.is_split(factor)) return own;
@@ -174,7 +174,7 @@ Value cumulative_of_part(const Kind& kind, const CumulativeParams& p, const Valu
 }
 
 /// Lowered as a reduction over windows that end (begin) at each element, which XLA does in blocks.
-Primitive cumulative_primitive(Kind kind) {
+Primitive cumulative_primitive(CumulativeKind kind) {
   return {
       .name = kind.name,
       .shape =

@@ -256,7 +256,7 @@ Tangents transpose_of_mul(const TransposeCall& call) {
   return out;
 }
 
-struct Kind {
+struct ScatterKind {
   std::string name;
   std::string stablehlo;  ///< what joins an element and its update; empty where the update is taken
   std::string expected;   ///< dtypes it takes, in words
@@ -267,7 +267,7 @@ struct Kind {
   Tangents (*transpose)(const TransposeCall&) = not_linear;
 };
 
-Primitive scatter_primitive(const Kind& kind) {
+Primitive scatter_primitive(const ScatterKind& kind) {
   return {
       .name = kind.name,
       .shape =

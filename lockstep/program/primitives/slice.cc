@@ -22,7 +22,6 @@ using rules::windowed;
 using rules::WindowedDim;
 using rules::with_shape;
 using rules::zeros;
-constexpr int kWhole = ShardingRule::kWhole;
 
 /// Whether a slice takes only few elements, in a number that devices do not divide.
 bool is_taken(const WindowedDim& dim) {
@@ -158,7 +157,7 @@ const Primitive& slice_p() {
             const bool bools = inputs[0].dtype == DType::kBool;
             for (std::size_t d = 0; d < dims.size(); ++d) {
               if (!is_taken(dims[d])) continue;
-              rule.results[0][d] = kWhole;
+              rule.results[0][d] = ShardingRule::kWhole;
               rule.factors[d] = {dims[d].size,
                                  bools ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum};
             }

@@ -191,7 +191,7 @@ Tangents jvp_of_extreme(const JvpCall& call, bool largest) {
   return {tangent};
 }
 
-struct Kind {
+struct WindowKind {
   std::string name, stablehlo;
   Scalar (*identity)(DType);
   const Primitive& (*self)();
@@ -205,7 +205,7 @@ double window_flops(std::span<const Aval> inputs, std::span<const Aval> outputs,
          static_cast<double>(num_elements(params.as<WindowParams>().window_dimensions));
 }
 
-Primitive window_primitive(Kind kind) {
+Primitive window_primitive(WindowKind kind) {
   return {
       .name = kind.name,
       .shape =
