@@ -33,14 +33,12 @@ bool gives_zeros(const Equation& equation, const std::vector<bool>& zeros) {
 Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
              const std::vector<Split>& wanted) {
   const std::size_t variables = flat.program.variables.size();
-  Plan plan{flat, equations, grid, wanted, std::vector<int>(variables), std::vector<bool>(variables), {}};
+  Plan plan{flat, equations, grid, wanted, flat.uses(), std::vector<bool>(variables), {}};
   plan.full.resize(variables);
   for (const Equation& equation : flat.program.equations) {
-    for (Var var : equation.inputs) ++plan.uses[static_cast<std::size_t>(var)];
     if (equation.primitive == &full_p()) plan.full[static_cast<std::size_t>(equation.outputs[0])] = &equation;
     if (gives_zeros(equation, plan.zeros)) plan.zeros[static_cast<std::size_t>(equation.outputs[0])] = true;
   }
-  for (Var var : flat.program.outputs) ++plan.uses[static_cast<std::size_t>(var)];
   return plan;
 }
 

@@ -28,7 +28,7 @@ struct Plan {
   std::span<const RuledEquation> equations;
   const Grid& grid;
   const std::vector<Split>& wanted;   ///< the split of each variable
-  std::vector<int> uses;              ///< the number of uses of each variable
+  Uses uses;                          ///< of each variable
   std::vector<bool> zeros;            ///< which variables contain only zeros
   std::vector<const Equation*> full;  ///< the equations of variables that are filled with one number; null
                                       ///< for other variables
@@ -77,10 +77,11 @@ class Emission {
   Partial accumulated(std::size_t in, std::size_t out);
   Partial accumulated(Var carry, Var sum);
 
-  /// A program that was written, and the work that it leaves to be done around its loop: sums that are
-  /// reduced after it, and inputs that should come in other layouts.
+  /// A program that was written, the layouts of its inputs and outputs, and the sums that it leaves to be
+  /// reduced after its loop.
   struct Written {
     std::shared_ptr<const Program> program;
+    std::vector<Layout> inputs, outputs;
     CommunicationReasons reasons;
     std::vector<std::string> warnings;
     struct Sum {
@@ -89,20 +90,25 @@ class Emission {
       Partly why;
     };
     std::vector<Sum> sums;
-    struct Brought {
-      std::size_t in;
-      Layout layout;
-      double saved;  ///< bytes in each step
-    };
-    std::vector<Brought> brought;
   };
 
-  /// Which inputs and outputs of a loop's program are a carry, and which inputs are the same in all steps.
+  /// An input of a loop's program that should come in another layout.
+  struct Brought {
+    std::size_t in;
+    Layout layout;
+    double saved;  ///< bytes in each step
+  };
+
+  /// Which inputs and outputs of a loop's program are a carry that no other program of the loop uses, such as
+  /// its condition, and which inputs are the same in all steps.
   struct LoopValues {
     std::vector<std::pair<std::size_t, std::size_t>> carries;
     std::vector<std::size_t> constants;
   };
-  static LoopValues loop_values(const std::vector<NestedLink>& links, int program);
+  LoopValues loop_values(const FlatBody::Step& step, std::span<const NestedLink> links, int program) const;
+
+  /// Whether the program that the value goes to uses it.
+  bool is_used_within(const FlatBody::Step& step, const NestedLink& link) const;
 
   /// Writes a program such that work that is not needed in each step of its loop is moved out of the loop.
   Written write_within(const FlatBody& body, std::vector<Layout> inputs, std::vector<Layout> outputs,
@@ -113,13 +119,19 @@ class Emission {
 
   /// The layouts to which the written program converts its constants, in the order of the bytes saved by
   /// converting them before the loop.
-  std::vector<Written::Brought> brought_before(const LoopValues& values);
+  std::vector<Brought> brought_before(const LoopValues& values);
 
   void emit_steps();
 
   /// Each device runs the equation's programs on its parts. A carry has one split in all steps, and
   /// predicates are whole.
   void emit_nested(const FlatBody::Step& step);
+
+  /// The layouts of the equation's operands and results: those of the programs' inputs and outputs. Fails if
+  /// the two ends of a link have different ones.
+  void take_layouts(const FlatBody::Step& step, std::span<const NestedLink> links,
+                    std::span<const Written> written, std::vector<Layout>& given,
+                    std::vector<Layout>& got) const;
 
   static std::vector<Layout> layouts(const std::vector<Split>& splits);
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <functional>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/elementwise.h"
 
 namespace lockstep::sharding {
 
 Partial Emission::accumulated(std::size_t in, std::size_t out) {
   const Var carry = body_.inputs[in];
-  if (plan_.uses[static_cast<std::size_t>(carry)] != 1) return {};
+  if (plan_.uses.count(carry) != 1) return {};
   return accumulated(carry, body_.outputs[out]);
 }
 
@@ -49,23 +50,23 @@ std::vector<Emission::Written::Sum> Emission::sums_behind(const LoopValues& valu
   return sums;
 }
 
-std::vector<Emission::Written::Brought> Emission::brought_before(const LoopValues& values) {
-  std::vector<Written::Brought> all;
+std::vector<Emission::Brought> Emission::brought_before(const LoopValues& values) {
+  std::vector<Brought> all;
   for (std::size_t in : values.constants) {
     const Var var = body_.inputs[in];
     const auto found = brought_.find(var);
     if (found == brought_.end()) continue;
     const Layout& from = versions(var).front().layout;
-    Written::Brought most{in, {}, 0};
+    Brought most{in, {}, 0};
     for (const Layout& layout : found->second) {
       const double saved = cost(plan_reshard(from, layout, grid_), global_.aval(var), from, grid_);
       if (saved > most.saved) most = {in, layout, saved};
     }
     if (most.saved > 0) all.push_back(std::move(most));
   }
-  std::ranges::stable_sort(all, std::greater<>(), &Written::Brought::saved);
+  std::ranges::stable_sort(all, std::greater<>(), &Brought::saved);
   std::int64_t left = plan_.gathered_for_loops_bytes;
-  std::erase_if(all, [&](const Written::Brought& brought) {
+  std::erase_if(all, [&](const Brought& brought) {
     const std::int64_t bytes =
         grid_.local_bytes(global_.aval(body_.inputs[brought.in]), brought.layout.split);
     if (bytes > left) return true;
@@ -75,7 +76,12 @@ std::vector<Emission::Written::Brought> Emission::brought_before(const LoopValue
   return all;
 }
 
-Emission::LoopValues Emission::loop_values(const std::vector<NestedLink>& links, int program) {
+bool Emission::is_used_within(const FlatBody::Step& step, const NestedLink& link) const {
+  return plan_.uses.is_used(step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to]);
+}
+
+Emission::LoopValues Emission::loop_values(const FlatBody::Step& step, std::span<const NestedLink> links,
+                                           int program) const {
   using Link = NestedLink;
   LoopValues values;
   const bool is_loop = std::ranges::any_of(links, [](const Link& link) {
@@ -84,34 +90,37 @@ Emission::LoopValues Emission::loop_values(const std::vector<NestedLink>& links,
   });
   if (!is_loop) return values;
   for (const Link& link : links) {
-    if (link.from_program == program && link.to_program == program)
-      values.carries.emplace_back(link.to, link.from);
+    if (link.from_program == program && link.to_program == program) {
+      const std::vector<Link> uses = uses_within(links, program, link.from);
+      const bool is_own = std::ranges::none_of(uses, [&](const Link& use) {
+        return use.to_program != program && use.to_program != Link::kEquation && is_used_within(step, use);
+      });
+      if (is_own) values.carries.emplace_back(link.to, link.from);
+    }
     if (link.from_program != Link::kEquation || link.to_program != program || link.kind != Link::Kind::kSame)
       continue;
-    // It has no other source and no other destination.
-    const bool is_alone = std::ranges::none_of(links, [&](const Link& other) {
-      if (&other == &link) return false;
-      return (other.to_program == program && other.to == link.to) ||
-             (other.from_program == Link::kEquation && other.from == link.from);
+    const bool has_other_source = std::ranges::any_of(links, [&](const Link& other) {
+      return &other != &link && other.to_program == program && other.to == link.to;
     });
-    if (is_alone) values.constants.push_back(link.to);
+    if (!has_other_source && uses_within(links, Link::kEquation, link.from).size() == 1)
+      values.constants.push_back(link.to);
   }
   return values;
 }
 
 Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layout> inputs,
                                          std::vector<Layout> outputs, const LoopValues& values) {
-  Written written;
+  Written written{.inputs = inputs, .outputs = outputs};
   Emission first(plan_, body);
   written.program = first.run_within(inputs, outputs, written.reasons);
   written.warnings = std::move(first.warnings_);
   std::vector<Written::Sum> sums = first.sums_behind(values, inputs);
-  std::vector<Written::Brought> brought = first.brought_before(values);
-  for (const Written::Brought& each : brought) inputs[each.in] = each.layout;
+  std::vector<Brought> brought = first.brought_before(values);
+  for (const Brought& each : brought) inputs[each.in] = each.layout;
   while (!sums.empty() || !brought.empty()) {
     for (const Written::Sum& sum : sums) inputs[sum.in].partial = outputs[sum.out].partial = sum.partial;
     Emission again(plan_, body);
-    Written other;
+    Written other{.inputs = inputs, .outputs = outputs};
     other.program = again.run_within(inputs, outputs, other.reasons);
     other.warnings = std::move(again.warnings_);
     const std::size_t before = sums.size();
@@ -124,7 +133,6 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
     });
     if (sums.size() != before) continue;
     other.sums = std::move(sums);
-    other.brought = std::move(brought);
     return other;
   }
   return written;
@@ -178,33 +186,22 @@ void Emission::emit_nested(const FlatBody::Step& step) {
         link.kind == Link::Kind::kSame)
       results[link.to] = at(outputs, link.from_program, link.from);
   }
-  std::vector<Layout> given = layouts(operands), got = layouts(results);
+  std::vector<Written> written;
   std::vector<std::shared_ptr<const Program>> programs;
   for (std::size_t p = 0; p < step.bodies.size(); ++p) {
-    Written written = write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]),
-                                   loop_values(links, static_cast<int>(p)));
-    for (const Written::Brought& brought : written.brought) {
-      for (const Link& link : links) {
-        if (link.from_program == Link::kEquation && link.to_program == static_cast<int>(p) &&
-            link.to == brought.in)
-          given[link.from] = brought.layout;
+    Written& each = written.emplace_back(write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]),
+                                                      loop_values(step, links, static_cast<int>(p))));
+    for (const Written::Sum& sum : each.sums) {
+      for (const Link& use : uses_within(links, static_cast<int>(p), sum.out)) {
+        if (use.to_program == Link::kEquation) partly_[equation.outputs[use.to]] = sum.why;
       }
     }
-    for (const Written::Sum& sum : written.sums) {
-      for (const Link& link : links) {
-        const auto program = static_cast<int>(p);
-        if (link.from_program == Link::kEquation && link.to_program == program && link.to == sum.in)
-          given[link.from].partial = sum.partial;
-        if (link.from_program != program || link.from != sum.out || link.to_program != Link::kEquation)
-          continue;
-        got[link.to].partial = sum.partial;
-        partly_[equation.outputs[link.to]] = sum.why;
-      }
-    }
-    within_.merge(written.reasons);
-    warnings_.insert(warnings_.end(), written.warnings.begin(), written.warnings.end());
-    programs.push_back(std::move(written.program));
+    within_.merge(each.reasons);
+    warnings_.insert(warnings_.end(), each.warnings.begin(), each.warnings.end());
+    programs.push_back(std::move(each.program));
   }
+  std::vector<Layout> given = layouts(operands), got = layouts(results);
+  take_layouts(step, links, written, given, got);
   CallSiteScope site(equation.site);
   std::vector<Value> values;
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -218,6 +215,39 @@ void Emission::emit_nested(const FlatBody::Step& step) {
   values =
       builder_.emit(*equation.primitive, rules.with_programs(equation.params, std::move(programs)), values);
   for (std::size_t i = 0; i < values.size(); ++i) add_version(equation.outputs[i], got[i], values[i]);
+}
+
+void Emission::take_layouts(const FlatBody::Step& step, std::span<const NestedLink> links,
+                            std::span<const Written> written, std::vector<Layout>& given,
+                            std::vector<Layout>& got) const {
+  using Link = NestedLink;
+  const auto at = [&](int program) -> const Written& { return written[static_cast<std::size_t>(program)]; };
+  const auto whole = [](Layout layout, Link::Kind kind) {
+    if (kind != Link::Kind::kSame) layout.split.insert(layout.split.begin(), Axes());
+    return layout;
+  };
+  for (const Link& link : links) {
+    const bool is_operand = link.from_program == Link::kEquation,
+               is_result = link.to_program == Link::kEquation;
+    if (!is_result && !is_used_within(step, link)) continue;
+    if (is_operand) given[link.from] = whole(at(link.to_program).inputs[link.to], link.kind);
+    if (is_result) got[link.to] = whole(at(link.from_program).outputs[link.from], link.kind);
+  }
+  for (const Link& link : links) {
+    const bool is_operand = link.from_program == Link::kEquation,
+               is_result = link.to_program == Link::kEquation;
+    if (!is_result && !is_used_within(step, link)) continue;
+    const Layout& from =
+        is_operand ? given[link.from] : whole(at(link.from_program).outputs[link.from], link.kind);
+    const Layout& to = is_result ? got[link.to] : whole(at(link.to_program).inputs[link.to], link.kind);
+    if (from == to) continue;
+    const Var var = is_result ? step.nested->outputs[link.to]
+                              : step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to];
+    fail<Error>("{}, but both ends must have one layout (at {}): this is an error of Lockstep's own",
+                move_text(fmt::format("[{}] a value within the equation", step.nested->primitive->name),
+                          global_.aval(var), from, to.split, grid_),
+                step.nested->site.to_string());
+  }
 }
 
 std::vector<Layout> Emission::layouts(const std::vector<Split>& splits) {

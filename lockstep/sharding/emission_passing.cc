@@ -52,8 +52,8 @@ Emission::Passing Emission::partial_among(const Equation& equation,
     const Aval& aval = global_.aval(var);
     const Partial& partial = versions(var).front().layout.partial;
     // Sums of whole numbers and of fewer bits are other sums.
-    if (!partial || plan_.uses[static_cast<std::size_t>(var)] != 1 || !is_inexact(aval.dtype) ||
-        !is_inexact(result.dtype) || size_of(result.dtype) < size_of(aval.dtype))
+    if (!partial || plan_.uses.count(var) != 1 || !is_inexact(aval.dtype) || !is_inexact(result.dtype) ||
+        size_of(result.dtype) < size_of(aval.dtype))
       return {};
     if (partial.combine != Partial::Combine::kSum && !equation.primitive->linear.moves) return {};
     if (passing.partial && passing.partial != partial) return {};

@@ -95,6 +95,11 @@ class Flattening {
       link(output(l.from_program, l.from),
            l.to_program == NestedLink::kEquation ? equation.outputs[l.to] : input(l.to_program, l.to));
     }
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      for (std::size_t i = 0; i < programs[p].program->outputs.size(); ++i) {
+        if (decides(links, static_cast<int>(p), i)) flat_.deciding.push_back(output(static_cast<int>(p), i));
+      }
+    }
     step.nested = std::make_unique<Equation>(std::move(equation));
     return step;
   }

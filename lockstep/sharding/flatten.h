@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/program/program.h"
+#include "lockstep/program/uses.h"
 
 namespace lockstep::sharding {
 
@@ -33,6 +34,11 @@ struct FlatProgram {
 
   /// For each equation, the equation that it was copied from; null for passed values.
   std::vector<const Equation*> origins;
+
+  /// Outputs of programs that decide what runs: they are used, although no equation here has them.
+  std::vector<Var> deciding;
+
+  Uses uses() const { return Uses(program, deciding); }
 };
 
 FlatProgram flatten(const Program& program);
