@@ -10,6 +10,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
@@ -18,15 +19,6 @@ namespace lockstep::internal {
 namespace {
 
 using Arrays = std::vector<Array>;
-
-/// The number of the last equation that uses each variable; for the outputs it is after all equations.
-std::vector<std::size_t> last_uses(const Program& program) {
-  std::vector<std::size_t> last(program.variables.size(), 0);
-  for (std::size_t i = 0; i < program.equations.size(); ++i)
-    for (Var var : program.equations[i].inputs) last[static_cast<std::size_t>(var)] = i;
-  for (Var var : program.outputs) last[static_cast<std::size_t>(var)] = program.equations.size();
-  return last;
-}
 
 Arrays part(const Arrays& arrays, std::size_t from, std::size_t count) {
   const auto begin = arrays.begin() + static_cast<std::ptrdiff_t>(from);
@@ -114,7 +106,7 @@ Arrays run_together(const Program& equations, const Arrays& inputs) {
 class Evaluation {
  public:
   Evaluation(const Program& program, std::span<const Array> inputs)
-      : program_(program), last_use_(last_uses(program)), values_(program.variables.size()) {
+      : program_(program), uses_(program), values_(program.variables.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) at(program.inputs[i]) = inputs[i];
   }
 
@@ -139,7 +131,7 @@ class Evaluation {
 
  private:
   Array& at(Var var) { return values_[static_cast<std::size_t>(var)]; }
-  std::size_t last_use(Var var) const { return last_use_[static_cast<std::size_t>(var)]; }
+  std::size_t last_use(Var var) const { return uses_.last(var).value_or(0); }
   bool varies(Var var) const { return !program_.aval(var).varying.empty(); }
 
   bool is_put_off(const Equation& equation) {
@@ -229,7 +221,7 @@ class Evaluation {
   }
 
   const Program& program_;
-  const std::vector<std::size_t> last_use_;
+  const Uses uses_;
   Arrays values_;  // none: not computed yet, or let go
   std::vector<const Equation*> put_off_;
   std::size_t now_ = 0;

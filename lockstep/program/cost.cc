@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/uses.h"
 
 namespace lockstep {
 namespace {
@@ -80,10 +81,8 @@ bool is_light(const Program& program, const Equation& equation) {
 
 std::int64_t peak_bytes(const Program& program) {
   const std::size_t num_equations = program.equations.size();
-  std::vector<std::size_t> last_use(program.variables.size(), 0);
+  const Uses uses(program);
   std::vector<bool> stays(program.variables.size(), false);
-  for (std::size_t e = 0; e < num_equations; ++e)
-    for (Var var : program.equations[e].inputs) last_use[static_cast<std::size_t>(var)] = e;
   std::int64_t live = 0;
   for (Var var : program.inputs) {
     stays[static_cast<std::size_t>(var)] = true;
@@ -104,7 +103,7 @@ std::int64_t peak_bytes(const Program& program) {
     }
     peak = std::max(peak, live + within);
     auto end = [&](Var var) {
-      if (stays[static_cast<std::size_t>(var)] || last_use[static_cast<std::size_t>(var)] > e) return;
+      if (stays[static_cast<std::size_t>(var)] || uses.last(var).value_or(0) > e) return;
       stays[static_cast<std::size_t>(var)] = true;  // it is counted out once
       live -= program.aval(var).bytes();
     };

@@ -14,6 +14,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
 
 namespace lockstep {
 namespace {
@@ -28,21 +29,21 @@ bool has_transposes(const Program& program) {
       if (has_transposes(*nested.program)) return true;
     }
   }
-  std::vector<bool> by_dot(program.variables.size()), beside_dot(program.variables.size());
-  for (const Equation& equation : program.equations) {
-    const bool dot = equation.primitive == &dot_general_p();
-    for (Var var : equation.outputs) by_dot[static_cast<std::size_t>(var)] = dot;
-    for (Var var : equation.inputs) {
-      if (!dot) beside_dot[static_cast<std::size_t>(var)] = true;
-    }
-  }
-  for (Var var : program.outputs) beside_dot[static_cast<std::size_t>(var)] = true;
+  const auto is_dot = [](const Equation& equation) { return equation.primitive == &dot_general_p(); };
+  std::vector<bool> by_dot(program.variables.size());
+  for (const Equation& equation : program.equations)
+    for (Var var : equation.outputs) by_dot[static_cast<std::size_t>(var)] = is_dot(equation);
+  const Uses uses(program);
+  const auto has_use_beside_dot = [&](Var var) {
+    return std::ranges::any_of(uses.of(var), [&](std::size_t place) {
+      return place == program.equations.size() || !is_dot(program.equations[place]);
+    });
+  };
   return std::ranges::any_of(program.equations, [&](const Equation& equation) {
     if (equation.primitive != &transpose_p()) return false;
     const auto& permutation = equation.params.as<TransposeParams>().permutation;
     return permutation.back() != static_cast<std::int64_t>(permutation.size()) - 1 &&
-           !by_dot[static_cast<std::size_t>(equation.inputs[0])] &&
-           beside_dot[static_cast<std::size_t>(equation.outputs[0])];
+           !by_dot[static_cast<std::size_t>(equation.inputs[0])] && has_use_beside_dot(equation.outputs[0]);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/uses.h"
 
 namespace lockstep {
 namespace {
@@ -101,18 +102,19 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   };
   std::vector<const Equation*> last_use(program.variables.size(), nullptr);
   std::vector<bool> outer_used = std::exchange(used_, std::vector<bool>(program.variables.size()));
-  for (const Equation& equation : program.equations) {
-    for (Var var : equation.inputs) {
-      last_use[memory_of(var)] = &equation;
-      used_[static_cast<std::size_t>(var)] = true;
-    }
+  const Uses uses(program);
+  const std::size_t end = program.equations.size();
+  std::vector<std::size_t> last(program.variables.size());
+  for (std::size_t v = 0; v < program.variables.size(); ++v) {
+    const auto var = static_cast<Var>(v);
+    used_[v] = uses.is_used(var);
+    if (!used_[v]) continue;
+    std::size_t& place = last[memory_of(var)];
+    place = std::max(place, *uses.last(var));
+    last_use[memory_of(var)] = place == end ? nullptr : &program.equations[place];
   }
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (outer != &program || !is_donated(i)) last_use[static_cast<std::size_t>(program.inputs[i])] = nullptr;
-  for (Var var : program.outputs) {
-    last_use[memory_of(var)] = nullptr;
-    used_[static_cast<std::size_t>(var)] = true;
-  }
   std::vector<bool> awaited(program.variables.size());
   for (const Equation& equation : program.equations)
     if (equation.primitive == &collective_done_p())

@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
@@ -78,21 +79,20 @@ class GatheringAgain {
   }
 
   void find_gaps() {
-    std::vector<std::optional<std::size_t>> last(program_.variables.size());
+    const Uses uses(program_);
     std::vector<bool> is_input(program_.variables.size());
     for (Var var : program_.inputs) is_input[at(var)] = true;
-    const auto use = [&](Var var, std::size_t place) {
-      if (!is_gathered(var)) return;
-      const std::optional<std::size_t> before = std::exchange(last[at(var)], place);
-      if (!before || place - *before <= soon_) return;
+    for (std::size_t v = 0; v < program_.variables.size(); ++v) {
+      const auto var = static_cast<Var>(v);
+      if (!is_gathered(var)) continue;
       const Var parts = parts_of(var);
       const std::int64_t kept_instead = is_input[at(parts)] ? 0 : program_.aval(parts).bytes();
       const std::int64_t bytes = program_.aval(var).bytes() - kept_instead;
-      if (bytes > 0) gaps_.push_back({var, *before, place, bytes});
-    };
-    for (std::size_t e = 0; e < program_.equations.size(); ++e)
-      for (Var var : program_.equations[e].inputs) use(var, e);
-    for (Var var : program_.outputs) use(var, program_.equations.size());
+      const std::span<const std::size_t> places = uses.of(var);
+      for (std::size_t i = 1; bytes > 0 && i < places.size(); ++i)
+        if (places[i] - places[i - 1] > soon_) gaps_.push_back({var, places[i - 1], places[i], bytes});
+    }
+    std::ranges::stable_sort(gaps_, {}, &Gap::to);
   }
 
   /// Chooses which values are not kept over which gaps.

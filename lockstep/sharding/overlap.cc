@@ -15,6 +15,7 @@
 #include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/ffi_call.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
@@ -35,7 +36,7 @@ class Overlapping {
   /// `self` is the program that `given` knows it by; null: the outermost.
   Overlapping(const Program& program, const Program* self, const CommunicationReasons& given,
               const AxisEnv& axes, const OverlapOptions& options)
-      : program_(program), self_(self), given_(given), axes_(axes), options_(options) {}
+      : program_(program), uses_(program), self_(self), given_(given), axes_(axes), options_(options) {}
 
   /// None where nothing changes.
   std::optional<Program> run() {
@@ -150,11 +151,6 @@ class Overlapping {
       if (!is_urgent_[e]) continue;
       for (Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
     }
-    urgent_users_.assign(program_.variables.size(), {});
-    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
-      if (!is_urgent_[e]) continue;
-      for (Var var : program_.equations[e].inputs) urgent_users_[static_cast<std::size_t>(var)].push_back(e);
-    }
   }
 
   /// Writes the equation, and what is urgent behind it, if it can be written now.
@@ -175,7 +171,8 @@ class Overlapping {
     if (starts_[e]) return;
     for (Var var : equation.outputs) set_available(var);
     for (Var var : equation.outputs) {
-      for (const std::size_t user : urgent_users_[static_cast<std::size_t>(var)]) try_to_write(user);
+      for (const std::size_t user : uses_.of(var))
+        if (user < is_urgent_.size() && is_urgent_[user]) try_to_write(user);
     }
   }
 
@@ -256,6 +253,7 @@ class Overlapping {
   };
 
   const Program& program_;
+  const Uses uses_;
   const Program* self_;
   const CommunicationReasons& given_;
   const AxisEnv& axes_;
@@ -267,9 +265,8 @@ class Overlapping {
   std::deque<Flight> in_flight_;
   std::int64_t bytes_in_flight_ = 0;
   int clusters_ = 0;
-  std::vector<bool> available_;                         // which variables are computed so far
-  std::vector<bool> is_written_, is_urgent_;            // which equations
-  std::vector<std::vector<std::size_t>> urgent_users_;  // of each variable
+  std::vector<bool> available_;               // which variables are computed so far
+  std::vector<bool> is_written_, is_urgent_;  // which equations
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "lockstep/program/cost.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
@@ -21,7 +22,7 @@ class ScatteringEarly {
  public:
   /// `self` is the program that `given` knows it by; null: the outermost.
   ScatteringEarly(const Program& program, const Program* self, const CommunicationReasons& given)
-      : program_(program), self_(self), given_(given) {}
+      : program_(program), self_(self), given_(given), uses_(program) {}
 
   /// None where nothing changes.
   std::optional<Program> run() {
@@ -75,7 +76,7 @@ class ScatteringEarly {
         const Equation& equation = program_.equations[*maker];
         const auto serves_it = [&](Var output) {
           constexpr std::int64_t kSmall = 1 << 12;
-          return program_.aval(output).bytes() <= kSmall || uses_[static_cast<std::size_t>(output)] == 1;
+          return program_.aval(output).bytes() <= kSmall || uses_.count(output) == 1;
         };
         if (is_light(program_, equation) && std::ranges::all_of(equation.outputs, serves_it)) {
           is_member[*maker] = true;
@@ -91,12 +92,8 @@ class ScatteringEarly {
 
   std::vector<std::size_t> new_order() {
     made_by_.resize(program_.variables.size());
-    uses_.resize(program_.variables.size());
-    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+    for (std::size_t e = 0; e < program_.equations.size(); ++e)
       for (Var var : program_.equations[e].outputs) made_by_[static_cast<std::size_t>(var)] = e;
-      for (Var var : program_.equations[e].inputs) ++uses_[static_cast<std::size_t>(var)];
-    }
-    for (Var var : program_.outputs) ++uses_[static_cast<std::size_t>(var)];
     behind_.resize(program_.equations.size());
     std::iota(behind_.begin(), behind_.end(), 0);
     std::vector<std::vector<std::size_t>> moved(program_.equations.size());  // by what they come behind
@@ -123,8 +120,8 @@ class ScatteringEarly {
   const Program& program_;
   const Program* self_;
   const CommunicationReasons& given_;
+  const Uses uses_;
   std::vector<std::optional<std::size_t>> made_by_;  // of each variable, the equation
-  std::vector<int> uses_;
   std::vector<std::size_t> behind_;  // of each equation, behind which it can be done: itself, if it stays
 };
 

@@ -108,12 +108,11 @@ PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& op
 UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& splits, const Grid& grid) {
   const Program& program = flat.program;
   std::vector<std::size_t> made_by(program.variables.size(), program.equations.size());
-  std::vector<int> uses(program.variables.size());
-  for (std::size_t e = 0; e < program.equations.size(); ++e) {
+  for (std::size_t e = 0; e < program.equations.size(); ++e)
     for (Var var : program.equations[e].outputs) made_by[static_cast<std::size_t>(var)] = e;
-    for (Var var : program.equations[e].inputs) ++uses[static_cast<std::size_t>(var)];
-  }
-  for (Var var : program.outputs) ++uses[static_cast<std::size_t>(var)];
+  const Uses all_uses = flat.uses();
+  std::vector<std::size_t> uses(program.variables.size());  // that are left
+  for (std::size_t v = 0; v < uses.size(); ++v) uses[v] = all_uses.count(static_cast<Var>(v));
   UnevenResults results;
   auto parts_of = [&](Var var, std::size_t d) { return grid.size(splits[static_cast<std::size_t>(var)][d]); };
   auto up = [](std::int64_t size, std::int64_t parts) { return (size + parts - 1) / parts * parts; };

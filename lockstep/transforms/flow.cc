@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/program/uses.h"
+
 namespace lockstep::transforms {
 namespace {
 
@@ -50,22 +52,15 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
     out.results.assign(num_results, any(operands));
     return out;
   }
-  Flags chooses(operands.size(), true);  // an operand that goes to no program says what the programs do
-  std::vector<Flags> outputs, output_chooses;
+  std::vector<Flags> outputs;
   for (const NestedProgram& nested : programs) {
     out.inputs.emplace_back(nested.program->inputs.size());
     outputs.emplace_back(nested.program->outputs.size());
-    output_chooses.emplace_back(nested.program->outputs.size(), true);
-  }
-  for (const NestedLink& link : links) {
-    if (link.from_program == NestedLink::kEquation)
-      chooses[link.from] = false;
-    else
-      output_chooses[static_cast<std::size_t>(link.from_program)][link.from] = false;
   }
   bool chosen = false;
   if (flow == Flow::kValues) {
-    for (std::size_t i = 0; i < operands.size(); ++i) chosen = chosen || (operands[i] && chooses[i]);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      chosen = chosen || (operands[i] && decides(links, NestedLink::kEquation, i));
   }
   for (bool changed = true; changed;) {
     changed = false;
@@ -94,7 +89,7 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
       for (std::size_t k = 0; k < program.outputs.size(); ++k) {
         // A loop without steps returns its initial carry, whatever a step would do.
         outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])] || starts[p][k];
-        chosen = chosen || (flow == Flow::kValues && outputs[p][k] && output_chooses[p][k]);
+        chosen = chosen || (flow == Flow::kValues && outputs[p][k] && decides(links, static_cast<int>(p), k));
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/transforms/dce.h"
 
 namespace lockstep {
@@ -87,13 +88,9 @@ std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& o
   std::size_t next = 0;
   std::erase_if(part.outputs, [&](Var) { return !outputs[next++]; });
   part = eliminate_dead_code(std::move(part));
-  std::vector<bool> used(part.variables.size());
-  for (Var var : part.outputs) used[static_cast<std::size_t>(var)] = true;
-  for (const Equation& equation : part.equations) {
-    for (Var var : equation.inputs) used[static_cast<std::size_t>(var)] = true;
-  }
+  const Uses uses(part);
   std::vector<bool> live;
-  for (Var var : part.inputs) live.push_back(used[static_cast<std::size_t>(var)]);
+  for (Var var : part.inputs) live.push_back(uses.is_used(var));
   return live;
 }
 
@@ -166,16 +163,9 @@ std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpP
                                std::span<const Value> operands) {
   std::vector<Value> values(operands.begin(), operands.end());
   const std::vector<NestedProgram> programs = primitive.nested->programs(params);
-  std::vector<bool> decides(values.size(), true);
-  std::vector<std::vector<bool>> output_decides;
-  for (const NestedProgram& nested : programs)
-    output_decides.emplace_back(nested.program->outputs.size(), true);
-  for (const NestedLink& link : primitive.nested->links(params)) {
-    if (link.from_program != NestedLink::kEquation) {
-      output_decides[static_cast<std::size_t>(link.from_program)][link.from] = false;
-      continue;
-    }
-    decides[link.from] = false;
+  const std::vector<NestedLink> links = primitive.nested->links(params);
+  for (const NestedLink& link : links) {
+    if (link.from_program != NestedLink::kEquation) continue;
     const Program& program = *programs[static_cast<std::size_t>(link.to_program)].program;
     values[link.from] =
         transforms::vary_over(values[link.from], transforms::input_aval(program, link.to).varying);
@@ -185,11 +175,12 @@ std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpP
       transforms::check_no_collective_along(*nested.program, varying, primitive);
   };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (decides[i]) check(values[i].aval().varying);
+    if (decides(links, NestedLink::kEquation, i)) check(values[i].aval().varying);
   }
   for (std::size_t p = 0; p < programs.size(); ++p) {
-    for (std::size_t k = 0; k < output_decides[p].size(); ++k) {
-      if (output_decides[p][k]) check(transforms::output_aval(*programs[p].program, k).varying);
+    const Program& program = *programs[p].program;
+    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+      if (decides(links, static_cast<int>(p), k)) check(transforms::output_aval(program, k).varying);
     }
   }
   return builder.emit(primitive, std::move(params), values);
