@@ -226,17 +226,49 @@ Tangents transpose(const TransposeCall& call) {
   return out;
 }
 
+/// For each example whether it takes the branch, in this shape.
+Value takes(const Value& index, std::size_t branch, const Shape& shape) {
+  const Value here = lax::eq(index, lax::full_like(index, static_cast<double>(branch)));
+  return lax::broadcast_in_dim(here, shape, {0});
+}
+
 /// For each example its branch's values, of those of all branches.
 Value selected(const Value& index, const std::vector<Value>& values) {
   Value out = values.back();
-  for (std::size_t b = values.size() - 1; b-- > 0;) {
-    const Value here = lax::eq(index, lax::full_like(index, static_cast<double>(b)));
-    out = lax::select(lax::broadcast_in_dim(here, out.aval().shape, {0}), values[b], out);
+  for (std::size_t b = values.size() - 1; b-- > 0;)
+    out = lax::select(takes(index, b, out.aval().shape), values[b], out);
+  return out;
+}
+
+/// All examples compute all branches. The examples that do not take a branch have no derivative by its
+/// operands, so that a pole there does not make a NaN of the zero that they get.
+VmapValues all_branches(const BatchCall& call) {
+  const auto& branches = branches_of(call.params);
+  const Value& index = call.inputs[0];
+  std::vector<Values> candidates(branches.front()->outputs.size());
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    Values operands(call.inputs.begin() + 1, call.inputs.end());
+    Flags flags(call.batched.begin() + 1, call.batched.end());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      Value& x = operands[i];
+      if (!is_inexact(x.aval().dtype)) continue;
+      if (!flags[i]) x = rules::broadcast_leading(x, call.size);
+      flags[i] = true;
+      x = lax::select(takes(index, b, x.aval().shape), x, lax::stop_gradient(x));
+    }
+    VmapValues values = inline_vmap(call.builder, *branches[b], operands, flags, call.axis);
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+      candidates[k].push_back(values.batched[k] ? values.outputs[k]
+                                                : rules::broadcast_leading(values.outputs[k], call.size));
+    }
   }
+  VmapValues out{{}, Flags(candidates.size(), true)};
+  for (const Values& of_branches : candidates) out.outputs.push_back(selected(index, of_branches));
   return out;
 }
 
 VmapValues batching(const BatchCall& call) {
+  if (call.batched[0]) return all_branches(call);
   const auto& branches = branches_of(call.params);
   const std::size_t n = branches.front()->outputs.size();
   const Flags flags(call.batched.begin() + 1, call.batched.end());
@@ -244,21 +276,6 @@ VmapValues batching(const BatchCall& call) {
     if (!values.batched[k]) values.outputs[k] = rules::broadcast_leading(values.outputs[k], call.size);
     values.batched[k] = true;
   };
-  if (call.batched[0]) {
-    std::vector<VmapValues> all;
-    for (const ProgramPtr& branch : branches) {
-      VmapValues& values =
-          all.emplace_back(inline_vmap(call.builder, *branch, call.inputs.subspan(1), flags, call.axis));
-      for (std::size_t k = 0; k < n; ++k) batched_output(values, k);
-    }
-    VmapValues out{{}, Flags(n, true)};
-    for (std::size_t k = 0; k < n; ++k) {
-      Values candidates;
-      for (const VmapValues& values : all) candidates.push_back(values.outputs[k]);
-      out.outputs.push_back(selected(call.inputs[0], candidates));
-    }
-    return out;
-  }
   // Each branch by itself first; then an output is batched in all branches if it is batched in one.
   std::vector<ProgramPtr> made;
   std::vector<Flags> given;
