@@ -67,6 +67,12 @@ class Array {
 
   Array(std::nullptr_t) = delete;
 
+  Array(const Array&) = default;
+  Array(Array&&) = default;
+  Array& operator=(const Array&) & = default;
+  Array& operator=(Array&&) & = default;
+  void operator=(const Array&) && = delete;  // instead of y[0] = x: y = y.at(0).set(x)
+
   bool valid() const { return data_ != nullptr; }
 
   const Aval& aval() const;

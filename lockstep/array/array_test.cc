@@ -50,6 +50,11 @@ TEST(Numbers, AreScalarsOfWeakDtype) {
   EXPECT_EQ(Array(2).ndim(), 0);
 }
 
+// Arrays are immutable: y[0] = x would change a copy.
+static_assert(std::is_copy_assignable_v<Array> && std::is_nothrow_move_assignable_v<Array>);
+static_assert(!std::is_assignable_v<Array, Array> && !std::is_assignable_v<Array, const Array&>);
+static_assert(!std::is_assignable_v<Array, double>);
+
 enum Plain { kPlain };
 enum class Scoped { kScoped };
 
