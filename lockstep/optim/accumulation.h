@@ -36,9 +36,8 @@ struct Ema {
     auto mix = [&](const Array& u, const Array& e) { return (1 - decay) * u + decay * e; };
     EmaState<Params> next{internal::incremented(state.count), tree::map(mix, updates, state.ema)};
     if (!debias) return {next.ema, std::move(next)};
-    const Array scale = internal::bias_scale(decay, next.count);
-    return {tree::map([&](const Array& e) { return e * astype(scale, e.dtype()); }, next.ema),
-            std::move(next)};
+    auto unbiased = [&](const Array& e) { return e * internal::bias_scale(decay, next.count, e.dtype()); };
+    return {tree::map(unbiased, next.ema), std::move(next)};
   }
 };
 inline Ema ema(double decay, bool debias = true) { return {decay, debias}; }

@@ -32,7 +32,7 @@ Factored FactoredRms::init(const Array& parameter) const {
 
 Factored FactoredRms::update(const Array& gradient, const Factored& before, const Array& count) const {
   const DType dtype = gradient.dtype();
-  const Array step = astype(count - step_offset + 1, DType::kF32);
+  const Array step = astype(count - step_offset + 1, scale_dtype(dtype));
   const Array decay = 1.0 - power(step, -decay_rate);
   const Array squares = square(gradient) + epsilon;
   auto mixed = [&](const Array& old, const Array& now) {

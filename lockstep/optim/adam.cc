@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/adam.h"
 
+#include <map>
+
 namespace lockstep::optim::internal {
 namespace {
 
@@ -14,17 +16,25 @@ class Direction {
     auto mean_square = [b2 = b2](const Array& g, const Array& n) { return (1 - b2) * square(g) + b2 * n; };
     tree::internal::map_into<false>(state.mu, mean, grads, state.mu);
     tree::internal::map_into<false>(state.nu, mean_square, grads, state.nu);
-    mu_scale_ = bias_scale(b1, state.count);
-    nu_scale_ = bias_scale(b2, state.count);
+    state.mu.for_each_leaf([&, b1 = b1, b2 = b2](const Array& m) {
+      const DType dtype = m.dtype();
+      if (!scales_.contains(dtype))
+        scales_[dtype] = {bias_scale(b1, state.count, dtype), bias_scale(b2, state.count, dtype)};
+    });
   }
 
   Array operator()(const Array& m, const Array& n) const {
-    return (m * mu_scale_) / (sqrt(n * nu_scale_) + eps_);
+    const Scales& by = scales_.at(m.dtype());
+    return (m * by.mu) / (sqrt(n * by.nu) + eps_);
   }
 
  private:
+  struct Scales {
+    Array mu, nu;
+  };
+
   double eps_;
-  Array mu_scale_, nu_scale_;
+  std::map<DType, Scales> scales_;
 };
 
 }  // namespace

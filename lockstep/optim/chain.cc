@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/chain.h"
 
+#include <map>
+
 namespace lockstep::optim {
 
 namespace internal {
@@ -13,8 +15,12 @@ void add_decayed(tree::TreeRef updates, tree::TreeRef params, double weight_deca
 }
 
 void scale_by_schedule(tree::TreeRef updates, Array& count, const Schedule& schedule) {
-  const Array factor = schedule(count);
-  auto scaled = [&](const Array& u) { return astype(factor, u.dtype()) * u; };
+  std::map<DType, Array> factors;
+  auto scaled = [&](const Array& u) {
+    Array& factor = factors[scale_dtype(u.dtype())];
+    if (!factor.valid()) factor = schedule(count, scale_dtype(u.dtype()));
+    return astype(factor, u.dtype()) * u;
+  };
   tree::internal::map_into<false>(updates, scaled, updates);
   count = incremented(count);
 }
@@ -29,7 +35,9 @@ void follow_trace(tree::TreeRef updates, tree::TreeRef trace, double decay, bool
 }  // namespace internal
 
 ScaleBySchedule scale_by_learning_rate(Schedule learning_rate) {
-  return {[learning_rate = std::move(learning_rate)](const Array& count) { return -learning_rate(count); }};
+  return {[learning_rate = std::move(learning_rate)](const Array& count, DType dtype) {
+    return -learning_rate(count, dtype);
+  }};
 }
 
 }  // namespace lockstep::optim

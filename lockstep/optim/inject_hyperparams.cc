@@ -18,15 +18,17 @@ Schedule Hyperparams::operator[](const std::string& name) const {
 }
 
 std::map<std::string, Array> internal::hyperparams_at(const HyperparamValues& values, const Array& count,
-                                                      const std::map<std::string, Array>& state) {
+                                                      const std::map<std::string, Array>& state,
+                                                      std::span<const Array> params) {
+  const DType dtype = params.empty() ? DType::kF32 : scale_dtype(params.front().dtype());
   std::map<std::string, Array> numbers;
   for (const auto& [name, value] : values) {
     if (const Schedule* schedule = std::get_if<Schedule>(&value)) {
-      numbers[name] = astype((*schedule)(count), DType::kF32);
+      numbers[name] = astype((*schedule)(count, dtype), dtype);
     } else if (const auto found = state.find(name); found != state.end()) {
       numbers[name] = found->second;
     } else {
-      numbers[name] = constant_schedule(std::get<double>(value))(count);
+      numbers[name] = constant_schedule(std::get<double>(value))(count, dtype);
     }
   }
   return numbers;

@@ -29,16 +29,18 @@ class Hyperparams {
 template <class Inner>
 struct InjectHyperparamsState {
   Array count;
-  std::map<std::string, Array> hyperparams;  ///< the values of the last update; f32 scalars
+  std::map<std::string, Array> hyperparams;  ///< the values of the last update: scalars of f32, or of
+                                             ///< f64 if the first parameter is
   Inner inner_state;
 };
 
 namespace internal {
 using HyperparamValues = std::map<std::string, std::variant<double, Schedule>>;
 
-/// The values at this count: schedules are evaluated, numbers come from the state.
+/// The values at this count for these parameters: schedules are evaluated, numbers come from the state.
 std::map<std::string, Array> hyperparams_at(const HyperparamValues& values, const Array& count,
-                                            const std::map<std::string, Array>& state);
+                                            const std::map<std::string, Array>& state,
+                                            std::span<const Array> params);
 }  // namespace internal
 
 /// An optimizer with its numbers in its state. They can be read, and changed between steps without compiling
@@ -53,7 +55,7 @@ struct InjectHyperparams {
   auto init(const Params& params, SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
     const Array count = internal::zero_count(tree::leaves(params));
-    auto numbers = internal::hyperparams_at(values, count, {});
+    auto numbers = internal::hyperparams_at(values, count, {}, tree::leaves(params));
     auto inner = make(Hyperparams(numbers)).init(params);
     return InjectHyperparamsState<decltype(inner)>{count, std::move(numbers), std::move(inner)};
   }
@@ -62,7 +64,7 @@ struct InjectHyperparams {
   std::pair<Params, State> update(const Params& grads, const State& state, const Params& params,
                                   SourceLocation where = SourceLocation::current()) const {
     CallSiteScope here(CallSite::from(where));
-    auto numbers = internal::hyperparams_at(values, state.count, state.hyperparams);
+    auto numbers = internal::hyperparams_at(values, state.count, state.hyperparams, tree::leaves(params));
     auto [updates, next] = make(Hyperparams(numbers)).update(grads, state.inner_state, params);
     return {std::move(updates), {internal::incremented(state.count), std::move(numbers), std::move(next)}};
   }

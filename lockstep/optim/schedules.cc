@@ -10,8 +10,8 @@ namespace lockstep::optim {
 namespace {
 
 /// How much of the way is done, in [0, 1].
-Array progress(const Array& count, std::int64_t begin, std::int64_t steps) {
-  return astype(clip(count - begin, 0, steps), DType::kF32) / static_cast<double>(steps);
+Array progress(const Array& count, DType dtype, std::int64_t begin, std::int64_t steps) {
+  return astype(clip(count - begin, 0, steps), dtype) / static_cast<double>(steps);
 }
 
 void check_steps(const char* schedule, std::int64_t steps) {
@@ -23,15 +23,16 @@ void check_steps(const char* schedule, std::int64_t steps) {
 }  // namespace
 
 Schedule constant_schedule(double value) {
-  return [value](const Array& count) { return full_like(astype(count, DType::kF32), value); };
+  return [value](const Array& count, DType dtype) { return full_like(astype(count, dtype), value); };
 }
 
 Schedule polynomial_schedule(double init_value, double end_value, double power, std::int64_t transition_steps,
                              std::int64_t transition_begin) {
   check_steps("polynomial_schedule", transition_steps);
-  return [=](const Array& count) {
-    Array left = 1.0 - progress(count, transition_begin, transition_steps);
-    if (power != 1) left = lockstep::power(left, power);
+  return [=](const Array& count, DType dtype) {
+    Array left = 1.0 - progress(count, dtype, transition_begin, transition_steps);
+    // At the end a rounded quotient may be above 1, and powers of numbers below 0 are NaN.
+    if (power != 1) left = lockstep::power(maximum(left, 0.0), power);
     return (init_value - end_value) * left + end_value;
   };
 }
@@ -44,9 +45,9 @@ Schedule linear_schedule(double init_value, double end_value, std::int64_t trans
 Schedule exponential_decay(double init_value, std::int64_t transition_steps, double decay_rate,
                            ExponentialDecayOptions options) {
   check_steps("exponential_decay", transition_steps);
-  return [=](const Array& count) {
+  return [=](const Array& count, DType dtype) {
     Array since = count - options.transition_begin;
-    Array exponent = astype(since, DType::kF32) / static_cast<double>(transition_steps);
+    Array exponent = astype(since, dtype) / static_cast<double>(transition_steps);
     if (options.staircase) exponent = floor(exponent);
     Array value = where(since <= 0, init_value, init_value * power(decay_rate, exponent));
     if (!options.end_value) return value;
@@ -56,8 +57,8 @@ Schedule exponential_decay(double init_value, std::int64_t transition_steps, dou
 
 Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha, double exponent) {
   check_steps("cosine_decay_schedule", decay_steps);
-  return [=](const Array& count) {
-    Array cosine = 0.5 * (1.0 + cos(std::numbers::pi * progress(count, 0, decay_steps)));
+  return [=](const Array& count, DType dtype) {
+    Array cosine = 0.5 * (1.0 + cos(std::numbers::pi * progress(count, dtype, 0, decay_steps)));
     if (exponent != 1) cosine = power(cosine, exponent);
     return init_value * ((1 - alpha) * cosine + alpha);
   };
@@ -69,10 +70,11 @@ Schedule join_schedules(std::vector<Schedule> schedules, std::vector<std::int64_
                 std::to_string(schedules.size()) + " schedules and " + std::to_string(boundaries.size()) +
                 " boundaries");
   }
-  return [schedules = std::move(schedules), boundaries = std::move(boundaries)](const Array& count) {
-    Array value = schedules[0](count);
+  return [schedules = std::move(schedules), boundaries = std::move(boundaries)](const Array& count,
+                                                                                DType dtype) {
+    Array value = schedules[0](count, dtype);
     for (std::size_t i = 0; i < boundaries.size(); ++i) {
-      value = where(count < boundaries[i], value, schedules[i + 1](count - boundaries[i]));
+      value = where(count < boundaries[i], value, schedules[i + 1](count - boundaries[i], dtype));
     }
     return value;
   };
@@ -113,10 +115,10 @@ Schedule warmup_exponential_decay_schedule(double init_value, double peak_value,
 
 Schedule piecewise_constant_schedule(double init_value,
                                      const std::map<std::int64_t, double>& boundaries_and_scales) {
-  return [=](const Array& count) {
-    Array value = full_like(astype(count, DType::kF32), init_value);
+  return [=](const Array& count, DType dtype) {
+    Array value = full_like(astype(count, dtype), init_value);
     for (const auto& [boundary, scale] : boundaries_and_scales)
-      value = value * where(count >= boundary, scale, 1.0);
+      value = where(count >= boundary, value * scale, value);
     return value;
   };
 }

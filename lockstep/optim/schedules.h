@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/function.h"
 
 /// Schedules, with optax's names and numbers: functions from the number of updates done, an i32 scalar, to a
-/// number, an f32 scalar. They work inside of jit and outside.
+/// number, a scalar of f32, or of f64 for parameters of f64. They work inside of jit and outside.
 namespace lockstep::optim {
 
-using Schedule = std::function<Array(const Array& count)>;
+/// Made of any function of the count. One that also takes a dtype is told which one is wanted, f32 or f64;
+/// the result of another one is converted.
+class Schedule {
+ public:
+  Schedule() = default;
+  template <class F>
+  requires std::is_invocable_r_v<Array, F&, const Array&, DType> &&(!std::same_as<F, Schedule>)Schedule(F at)
+      : at_(std::move(at)) {}
+  template <class F>
+  requires std::is_invocable_r_v<Array, F&, const Array&> &&(!std::same_as<F, Schedule>)Schedule(F at)
+      : at_([at = std::move(at)](const Array& count, DType) { return at(count); }) {}
+
+  Array operator()(const Array& count, DType dtype = DType::kF32) const { return at_(count, dtype); }
+
+ private:
+  std::function<Array(const Array& count, DType dtype)> at_;
+};
 
 Schedule constant_schedule(double value);
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/transformation.h"
 
+#include <cmath>
+
 namespace lockstep::optim::internal {
+
+Array widened(const Array& x) { return size_of(x.dtype()) < 4 ? astype(x, at_least_f32(x.dtype())) : x; }
 
 void add_updates(tree::TreeRef params, tree::TreeRef updates) {
   auto add = [](const Array& p, const Array& u) { return astype(p + u, p.dtype()); };
@@ -11,7 +15,7 @@ void add_updates(tree::TreeRef params, tree::TreeRef updates) {
 Array global_norm(tree::TreeRef tree) {
   Array total;
   for (const Array& leaf : tree.leaves()) {
-    Array squares = sum(square(leaf));
+    Array squares = sum(square(widened(leaf)));
     total = total.valid() ? total + squares : squares;
   }
   return total.valid() ? sqrt(total) : zeros({});
@@ -40,6 +44,15 @@ Array incremented(const Array& count) {
   return where(count < kMost, count + 1, kMost);
 }
 
-Array bias_scale(double decay, const Array& count) { return 1.0 / (1.0 - power(decay, count)); }
+DType scale_dtype(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kC128 ? DType::kF64 : DType::kF32;
+}
+
+Array bias_scale(double decay, const Array& count, DType dtype) {
+  const Array steps = astype(count, scale_dtype(dtype));
+  // 1 - decay^count loses the digits of a decay near 1.
+  const Array rest = decay > 0 ? -expm1(std::log(decay) * steps) : 1.0 - power(decay, steps);
+  return astype(1.0 / rest, dtype);
+}
 
 }  // namespace lockstep::optim::internal

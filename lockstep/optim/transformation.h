@@ -31,6 +31,9 @@ Array global_norm(tree::TreeRef tree);
 void clip_to_global_norm(tree::TreeRef grads, double max_norm);
 void make_zeros(tree::TreeRef tree);
 
+/// x in f32 if its dtype is narrower: squares of f16 overflow.
+Array widened(const Array& x);
+
 template <class Params>
 Params zeros_of(const Params& params) {
   Params zeros = params;
@@ -45,9 +48,12 @@ Array zero_count(std::span<const Array> params);
 /// count + 1, up to the largest i32.
 Array incremented(const Array& count);
 
-/// 1 / (1 - decay^count), which corrects the bias of an average that began with 0. A factor: a division of
-/// each element takes longer.
-Array bias_scale(double decay, const Array& count);
+/// The dtype of the numbers that scale arrays of this dtype: f64 for f64 and c128, otherwise f32.
+DType scale_dtype(DType dtype);
+
+/// 1 / (1 - decay^count), in this dtype, which corrects the bias of an average that began with 0. A factor: a
+/// division of each element takes longer.
+Array bias_scale(double decay, const Array& count, DType dtype);
 
 }  // namespace internal
 
@@ -61,7 +67,8 @@ Params apply_updates(const Params& params, const Params& updates,
   return next;
 }
 
-/// The square root of the sum of the squares of all elements of all arrays: a scalar.
+/// The square root of the sum of the squares of all elements of all arrays: a scalar, of f32 for narrower
+/// arrays.
 template <class Tree>
 Array global_norm(const Tree& tree, SourceLocation where = SourceLocation::current()) {
   CallSiteScope here(CallSite::from(where));

@@ -32,7 +32,15 @@ def put(name, array):
     OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) for v in a.ravel()]}
 
 
-PARAMS = {"b": numbers((6,), 1), "k": numbers((2, 3, 4), 2), "w": numbers((4, 6), 3)}
+# Optimizers and schedules run in float64: what they are to be in every dtype, up to its rounding.
+with jax.enable_x64(True):
+    PARAMS = {name: numbers(shape, i).astype(np.float64)
+              for name, shape, i in [("b", (6,), 1), ("k", (2, 3, 4), 2), ("w", (4, 6), 3)]}
+
+
+def wide(schedule):
+    """optax divides an int32 count by a number in float32, also for float64 parameters."""
+    return lambda count: schedule(jnp.asarray(count, jnp.float64))
 
 
 def gradients(params, i):
@@ -50,6 +58,13 @@ def steps(name, optimizer):
 
 
 def optimizers():
+    steps("adam", optax.adam(0.125))
+    steps("adam(b1=0)", optax.adam(0.125, b1=0.0))
+    steps("adamw(schedule)", optax.adamw(wide(optax.exponential_decay(0.3, 3, 0.7)), 0.85, 0.99, weight_decay=0.1))
+    steps("sgd(schedule)", optax.sgd(optax.piecewise_constant_schedule(0.3, {1: 0.7, 3: 0.1}), 0.9, nesterov=True))
+    steps("rmsprop", optax.rmsprop(0.1))
+    steps("adagrad", optax.adagrad(0.1))
+    steps("lion", optax.lion(0.1))
     steps("lamb", optax.lamb(0.125))
     steps("lamb(weight_decay)", optax.lamb(optax.linear_schedule(0.5, 0.125, 4), weight_decay=0.25))
     steps("adafactor", optax.adafactor(0.125))
@@ -70,7 +85,7 @@ def optimizers():
     params, state = PARAMS, changed.init(PARAMS)
     for i in range(4):
         if i == 2:
-            state.hyperparams["learning_rate"] = jnp.float32(0.125)
+            state.hyperparams["learning_rate"] = jnp.float64(0.125)
         updates, state = changed.update(gradients(params, i), state, params)
         params = optax.apply_updates(params, updates)
     put("inject_hyperparams(changed): w", params["w"])
@@ -92,15 +107,20 @@ def optimizers():
 
 
 def schedules():
-    counts = np.array([0, 1, 3, 5, 9, 10, 14, 19, 40], np.int32)
+    counts = jnp.array([0, 1, 3, 5, 9, 10, 14, 19, 40], jnp.int32)
     for name, schedule in {
+        "constant_schedule": lambda _: 0.3,
+        "exponential_decay": optax.exponential_decay(0.3, 7, 0.9, 1, end_value=0.2),
+        "cosine_decay_schedule": optax.cosine_decay_schedule(0.3, 13, 0.1, 1.5),
+        "polynomial_schedule": optax.polynomial_schedule(0.3, 0.1, 1.7, 11, 2),
+        "piecewise_constant_schedule": optax.piecewise_constant_schedule(0.3, {3: 0.7, 9: 0.1}),
         "sgdr_schedule": optax.sgdr_schedule([
             dict(init_value=0.0, peak_value=1.0, warmup_steps=2, decay_steps=8, end_value=0.125),
             dict(init_value=0.125, peak_value=0.5, warmup_steps=3, decay_steps=12, end_value=0.0, exponent=2.0)]),
         "warmup_constant_schedule": optax.warmup_constant_schedule(0.125, 1.0, 5),
         "warmup_exponential_decay_schedule": optax.warmup_exponential_decay_schedule(0.125, 1.0, 3, 4, 0.5, 2, staircase=True),
     }.items():
-        put(name, np.array([schedule(c) for c in counts], np.float32))
+        put(name, np.array([wide(schedule)(c) for c in counts], np.float64))
 
 
 def loss_scale():
@@ -128,8 +148,9 @@ def main():
     for package, version in VERSIONS.items():
         found = importlib.metadata.version(package)
         assert found == version, f"{package} is {found}, and {version} is needed"
-    optimizers()
-    schedules()
+    with jax.enable_x64(True):
+        optimizers()
+        schedules()
     loss_scale()
     ctc()
     lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
