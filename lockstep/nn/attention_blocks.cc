@@ -37,7 +37,7 @@ void check_terms(std::string_view operation, const char* name, const Array& term
 /// [batch, key heads, group, queries, keys]
 Array scores(const Queries& queries, const Keys& keys) {
   Array scores = einsum("bhgqf,bhkf->bhgqk", {queries.query, keys.key});
-  const DType dtype = score_dtype(scores.dtype());
+  const DType dtype = at_least_f32(scores.dtype());
   scores = astype(scores, dtype) * queries.scale;
   if (keys.bias) scores = astype(scores + *keys.bias, dtype);
   if (keys.mask) scores = where(*keys.mask, scores, hidden_score(dtype));
@@ -120,11 +120,10 @@ std::vector<Array> over_blocks(
 Array zeros_for(const Queries& queries, const Keys& keys, bool of_values) {
   Shape shape = queries.query.shape();
   shape.back() = of_values ? keys.value.shape().back() : 1;
-  return zeros(
-      shape,
-      score_dtype(promote("dot_product_attention",
-                          std::vector<ElementType>{{queries.query.dtype(), false}, {keys.key.dtype(), false}})
-                      .dtype));
+  return zeros(shape, at_least_f32(promote("dot_product_attention",
+                                           std::vector<ElementType>{{queries.query.dtype(), false},
+                                                                    {keys.key.dtype(), false}})
+                                       .dtype));
 }
 
 }  // namespace
@@ -156,8 +155,6 @@ std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, s
 }
 
 double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
-
-DType score_dtype(DType dtype) { return size_of(dtype) < 4 ? DType::kF32 : dtype; }
 
 Array grouped(const Array& query, std::int64_t key_heads) {
   const Shape& s = query.shape();

@@ -25,9 +25,6 @@ std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, s
 /// key gets equal weights.
 double hidden_score(DType dtype);
 
-/// The dtype of the scores for operands of this dtype.
-DType score_dtype(DType dtype);
-
 /// [batch, queries, heads, features] as [batch, key heads, group, queries, features], and the inverse.
 Array grouped(const Array& query, std::int64_t key_heads);
 Array ungrouped(const Array& result);

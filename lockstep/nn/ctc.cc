@@ -60,7 +60,7 @@ Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Opera
       "ctc_loss", fmt::format("{} {}", blank_id, log_epsilon),
       {logits.as_array(type), logit_paddings.as_array(), labels.as_array(), label_paddings.as_array()},
       [&](Tracers t) {
-        const Array x = ops::convert(t[0], type), &labels = t[2];
+        const Array x = ops::convert(t[0], {at_least_f32(type.dtype), type.weak}), &labels = t[2];
         const std::int64_t steps = x.shape()[1];
         const Array states = with_blanks(labels, blank_id);
         // What each state emits in each step: [steps, batch, states].
@@ -85,7 +85,7 @@ Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Opera
         // The last label, or the blank after it.
         const Array count = sum(1.0 - astype(t[3], x.dtype()), {.axis = 1});
         const Array end = one_hot(astype(2.0 * count, DType::kI32), states.shape()[1], x.dtype());
-        return -sum(end * logaddexp(last, moved(last, 1, log_epsilon)), {.axis = 1});
+        return ops::convert(-sum(end * logaddexp(last, moved(last, 1, log_epsilon)), {.axis = 1}), type);
       });
 }
 

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/operand.h"
 
-/// Losses, with optax's names. They return one loss for each example; the caller averages them.
+/// Losses, with optax's names. They return one loss for each example; the caller averages them. Operands of
+/// f16, bf16 and 8 bits are computed in f32, and the result is rounded once.
 namespace lockstep::nn {
 
 using lockstep::one_hot;
 
+struct IntegerLabelOptions {
+  /// Examples with this label have loss 0 and no gradient. PyTorch's default and Hugging Face's data have
+  /// -100. For the mean, divide by the number of other examples: sum(losses) / sum(labels != -100).
+  std::optional<std::int64_t> ignore_index = {};
+};
+
 /// -log softmax(logits)[label], over the last dimension of the logits. Labels are integers, of the logits'
-/// shape without the last dimension (or a shape that broadcasts to it); a label out of range gives
-/// logsumexp(logits). Throws DTypeError for labels that are not integers, ShapeError for scalar logits or
-/// labels that do not broadcast.
-Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Operand& labels);
+/// shape without the last dimension (or a shape that broadcasts to it). As in optax a negative label counts
+/// from the end, and a label out of range gives NaN. Throws DTypeError for labels that are not integers,
+/// ShapeError for scalar logits or labels that do not broadcast.
+Array softmax_cross_entropy_with_integer_labels(const Operand& logits, const Operand& labels,
+                                                const IntegerLabelOptions& options = {});
 
 /// -sum(labels * log softmax(logits)), over the last dimension. Labels are probabilities, of the logits'
 /// shape.
@@ -37,8 +48,8 @@ Array log_cosh(const Operand& predictions, const Operand& targets = 0.0);
 /// max(0, 1 - prediction * target), for targets -1 and 1.
 Array hinge_loss(const Operand& predictions, const Operand& targets);
 
-/// cosine_similarity: the cosine of the angle between vectors, which are along the last dimension; lengths
-/// below epsilon count as epsilon. cosine_distance: 1 - cosine_similarity.
+/// cosine_similarity: the cosine of the angle between vectors, which are along the last dimension; squared
+/// lengths below epsilon count as epsilon. cosine_distance: 1 - cosine_similarity.
 Array cosine_similarity(const Operand& predictions, const Operand& targets, double epsilon = 0);
 Array cosine_distance(const Operand& predictions, const Operand& targets, double epsilon = 0);
 

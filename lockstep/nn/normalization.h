@@ -6,6 +6,7 @@
 #include "lockstep/ops/operand.h"
 #include "lockstep/ops/reduction.h"
 
+/// Normalizations. Operands of f16, bf16 and 8 bits are computed in f32, and the result is rounded once.
 namespace lockstep::nn {
 
 /// (x - mean) / sqrt(variance + epsilon), along the axis (jax.nn.standardize).

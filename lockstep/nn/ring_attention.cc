@@ -233,7 +233,7 @@ Array ring_attention(const Operand& query, const Operand& key, const Operand& va
                      .has_mask = options.mask.has_value(),
                      .is_causal = options.is_causal,
                      .scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.shape()[3]))),
-                     .dtype = internal::score_dtype(dtype)};
+                     .dtype = at_least_f32(dtype)};
   Arrays operands = {internal::grouped(query.as_array(), key_heads), transpose(key.as_array(), {0, 2, 1, 3}),
                      transpose(value.as_array(), {0, 2, 1, 3})};
   if (options.bias)

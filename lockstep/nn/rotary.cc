@@ -39,7 +39,7 @@ void check(const Operand& x, const RotaryOptions& options) {
 
 /// Within a trace. Positions: [rows] or [batch, rows].
 Array turned(const Array& x, const Array& positions, double base) {
-  const DType wide = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  const DType wide = at_least_f32(x.dtype());
   const std::int64_t half = x.shape()[3] / 2;
   const Array rates = exp(arange(half, wide) * full({}, -std::log(base) / static_cast<double>(half), wide));
   const Array angles = expand_dims(expand_dims(astype(positions, wide), -1) * rates, -2);

@@ -108,4 +108,6 @@ ElementType to_inexact(ElementType type) {
   return {size_of(type.dtype) == 8 ? DType::kF64 : DType::kF32, type.weak};
 }
 
+DType at_least_f32(DType dtype) { return size_of(dtype) < 4 ? DType::kF32 : dtype; }
+
 }  // namespace lockstep

@@ -32,4 +32,7 @@ ElementType promote(std::string_view operation, std::span<const ElementType> typ
 /// f64 (a weak integer a weak f32); floating and complex dtypes are unchanged.
 ElementType to_inexact(ElementType type);
 
+/// The dtype in which sums and statistics of this floating dtype are computed: f32 for the narrower ones.
+DType at_least_f32(DType dtype);
+
 }  // namespace lockstep

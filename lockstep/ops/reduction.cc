@@ -65,7 +65,7 @@ struct SumTypes {
   DType computed, result;
 
   explicit SumTypes(DType dtype) : computed(dtype), result(dtype) {
-    if (is_floating(dtype) && size_of(dtype) < 4) computed = DType::kF32;
+    if (is_floating(dtype)) computed = at_least_f32(dtype);
     if (!is_inexact(dtype) && size_of(dtype) < 4) {
       computed = result = info(dtype).kind == DTypeKind::kUnsigned ? DType::kU32 : DType::kI32;
     }

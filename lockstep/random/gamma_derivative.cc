@@ -96,7 +96,7 @@ Array by_fraction(const Array& a, const Array& x, const Array& enabled, double e
 
 Array gamma_sample_derivative(const Array& given_a, const Array& sample) {
   const DType dtype = given_a.dtype();
-  const DType computed = size_of(dtype) < 4 ? DType::kF32 : dtype;
+  const DType computed = at_least_f32(dtype);
   const Array a = astype(given_a, computed), x = astype(sample, computed);
   const bool is_double = computed == DType::kF64;
   const double epsilon = std::ldexp(1.0, is_double ? -52 : -23);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/layers.json: what JAX's initializers and flax's layers give, for layers_test.cc.
 
-Run it with JAX and flax at the versions below (they are checked):
-    python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 flax==0.12.8 && v/bin/python tests/golden/layers.py
+Run it with JAX, flax and optax at the versions below (they are checked):
+    python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 flax==0.12.8 optax==0.2.8 && v/bin/python tests/golden/layers.py
 """
 
 import json
@@ -14,9 +14,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.nn import initializers as init
 
-VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8"}
+VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8"}
 OUT = {}
 
 
@@ -142,6 +143,49 @@ def layers():
                            "bias": numbers((3,), 6)}, x)
 
 
+def halves():
+    """Norms and losses of float16 and bfloat16, of rows whose squares overflow, lie far from 0 or are constant."""
+    half = lambda x, dtype: x.astype(dtype)
+    weights = {"scale": numbers((16,), 2) + 1, "bias": numbers((16,), 3)}
+    for dtype in (jnp.float16, jnp.bfloat16):
+        name = jnp.dtype(dtype).name
+        scale, bias = half(weights["scale"], dtype), half(weights["bias"], dtype)
+        for rows, x in {"plain": numbers((4, 16), 1), "shifted": numbers((4, 16), 1) + 20, "large": numbers((4, 16), 1) * 4000,
+                        "constant": numbers((4, 1), 1) * 8 + jnp.zeros((4, 16)) + 9}.items():
+            x = half(x, dtype)
+            layer_norm = lambda x: nn.LayerNorm(epsilon=1e-12, use_fast_variance=False).apply({"params": {"scale": scale, "bias": bias}}, x)
+            rms_norm = lambda x: nn.RMSNorm(epsilon=1e-12).apply({"params": {"scale": scale}}, x)
+            put(f"layer_norm({name}, {rows})", layer_norm(x))
+            put(f"rms_norm({name}, {rows})", rms_norm(x))
+            put(f"rms_norm({name}, {rows}): by x", jax.grad(lambda x: jnp.sum(rms_norm(x) * half(numbers((4, 16), 9), dtype)))(x))
+            # jax.nn.standardize takes its statistics in the dtype of x.
+            put(f"standardize({name}, {rows})", half(jax.nn.standardize(x.astype(jnp.float32), epsilon=1e-12), dtype))
+        # Like torch's, and unlike optax's, computed in float32 and rounded once.
+        x, y = half(numbers((4, 16), 1) * 30, dtype), half(numbers((4, 16), 2) * 7, dtype)
+        wide, other = x.astype(jnp.float32), y.astype(jnp.float32)
+        rounded = lambda x: half(x, dtype).astype(jnp.float32)
+        labels = jnp.array([3, 0, 15, 7])
+        chances = half(jax.nn.softmax(other), dtype)
+        put(f"softmax_cross_entropy_with_integer_labels({name})",
+            half(optax.softmax_cross_entropy_with_integer_labels(wide, labels), dtype))
+        put(f"softmax_cross_entropy({name})", half(optax.softmax_cross_entropy(wide, chances.astype(jnp.float32)), dtype))
+        put(f"kl_divergence({name})", half(optax.kl_divergence(rounded(jax.nn.log_softmax(wide / 32)), chances.astype(jnp.float32)), dtype))
+        put(f"cosine_similarity({name})", half(optax.cosine_similarity(rounded(wide * 200), rounded(other * 100)), dtype))
+        put(f"log_cosh({name})", half(optax.log_cosh(wide / 32, other / 8), dtype))
+        put(f"sigmoid_binary_cross_entropy({name})", half(optax.sigmoid_binary_cross_entropy(wide / 8, chances.astype(jnp.float32)), dtype))
+
+
+def labels():
+    """Labels beyond the classes, from the end and ignored."""
+    logits = numbers((6, 5), 1)
+    put("integer labels(out of range)", optax.softmax_cross_entropy_with_integer_labels(logits, jnp.array([-1, -5, -6, 4, 5, -100])))
+    ids = jnp.array([2, -100, 0, 4, -100, 1])
+    # As PyTorch's cross_entropy(ignore_index=-100, reduction="none").
+    loss = lambda x: jnp.where(ids == -100, 0.0, optax.softmax_cross_entropy_with_integer_labels(x, jnp.where(ids == -100, 0, ids)))
+    put("integer labels(ignored)", loss(logits))
+    put("integer labels(ignored): by logits", jax.grad(lambda x: jnp.sum(loss(x)) / 4)(logits))
+
+
 def models():
     """What nn::init gives to layers within a model, by their paths."""
     key = jax.random.PRNGKey(3)
@@ -175,6 +219,8 @@ def main():
         assert found == version, f"{package} is {found}, and {version} is needed"
     initializers()
     layers()
+    halves()
+    labels()
     models()
     matrices()
     lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]

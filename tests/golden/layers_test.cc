@@ -183,6 +183,62 @@ TEST(Layers, ComputeWhatFlaxDoes) {
   expect_flaxs("Conv(dilated, in groups)", dilated, image, {kernel});
 }
 
+TEST(Halves, NormsAndLosses_TakeTheirStatisticsInF32) {
+  for (const auto& [dtype, type] : {std::pair(float16, "float16"), std::pair(bfloat16, "bfloat16")}) {
+    const double ulp = finfo(dtype).eps;
+    const Tolerance rounded(ulp, ulp / 2);
+    auto half = [&](const Array& x) { return astype(x, dtype); };
+    auto name = [&](const std::string& function, const std::string& rows = "") {
+      return function + "(" + type + (rows.empty() ? "" : ", " + rows) + ")";
+    };
+    const Array scale = half(numbers({16}, 2) + 1), bias = half(numbers({16}, 3));
+    const Array plain = numbers({4, 16}, 1);
+    const std::map<std::string, Array> all = {
+        {"plain", plain},
+        {"shifted", plain + 20},
+        {"large", plain * 4000},
+        {"constant", broadcast_to(numbers({4, 1}, 1) * 8 + 9, {4, 16})}};
+    for (const auto& [rows, values] : all) {
+      const Array x = half(values);
+      expect_jaxs(name("layer_norm", rows), nn::layer_norm(x, scale, bias, 1e-12), rounded);
+      auto rms_norm = [&](const Array& x) { return nn::rms_norm(x, scale, 1e-12); };
+      expect_jaxs(name("rms_norm", rows), jit(rms_norm)(x), rounded);
+      auto weighed = [&](const Array& x) { return sum(rms_norm(x) * half(numbers({4, 16}, 9))); };
+      expect_jaxs(name("rms_norm", rows) + ": by x", jit(grad(weighed))(x), {2 * ulp, ulp});
+      expect_jaxs(name("standardize", rows), nn::standardize(x, -1, 1e-12), rounded);
+    }
+    const Array x = half(plain * 30), y = half(numbers({4, 16}, 2) * 7);
+    const Array wide = astype(x, float32), other = astype(y, float32);
+    const Array chances = half(nn::softmax(other));
+    expect_jaxs(name("softmax_cross_entropy_with_integer_labels"),
+                nn::softmax_cross_entropy_with_integer_labels(x, array({3, 0, 15, 7})), rounded);
+    expect_jaxs(name("softmax_cross_entropy"), nn::softmax_cross_entropy(x, chances), rounded);
+    expect_jaxs(name("kl_divergence"), nn::kl_divergence(half(nn::log_softmax(wide / 32)), chances),
+                {ulp, 4 * ulp});
+    expect_jaxs(name("cosine_similarity"), nn::cosine_similarity(half(wide * 200), half(other * 100)),
+                rounded);
+    expect_jaxs(name("log_cosh"), nn::log_cosh(half(wide / 32), half(other / 8)), rounded);
+    expect_jaxs(name("sigmoid_binary_cross_entropy"),
+                nn::sigmoid_binary_cross_entropy(half(wide / 8), chances), rounded);
+  }
+}
+
+TEST(IntegerLabels, OutOfRangeAreOptaxs_AndIgnoredOnesArePyTorchs) {
+  const Array logits = numbers({6, 5}, 1);
+  const Array outside = array({-1, -5, -6, 4, 5, -100});
+  for (DType dtype : {int8, int16, int32, int64}) {
+    expect_jaxs("integer labels(out of range)",
+                nn::softmax_cross_entropy_with_integer_labels(logits, astype(outside, dtype)));
+  }
+  const Array ids = array({2, -100, 0, 4, -100, 1});
+  auto loss = [&](const Array& x) {
+    return nn::softmax_cross_entropy_with_integer_labels(x, ids, {.ignore_index = -100});
+  };
+  expect_jaxs("integer labels(ignored)", loss(logits));
+  auto mean_of_others = [&](const Array& x) { return sum(loss(x)) / sum(ids != -100); };
+  expect_jaxs("integer labels(ignored): by logits", jit(grad(mean_of_others))(logits));
+}
+
 TEST(Layers, AttentionAndRecurrentCellsComputeWhatFlaxDoes) {
   const Array x = numbers({2, 5, 4}, 1);
   auto attention =
