@@ -17,7 +17,8 @@ void PassedDescriptor::send_with(msghdr& message, int descriptor) {
 
 void PassedDescriptor::receive_with(msghdr& message) {
   message.msg_control = control_;
-  message.msg_controllen = sizeof(control_);
+  message.msg_controllen =
+      CMSG_LEN(sizeof(int));  // not its space, in which there may be room for a second one
 }
 
 int PassedDescriptor::received(const msghdr& message) {

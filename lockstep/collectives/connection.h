@@ -46,8 +46,9 @@ class Connection {
   /// Whether the other side has proved that it belongs to the job. Within a host the kernel guarantees this.
   virtual bool is_proved() const { return true; }
 
-  /// Why the connection ended before that although the other side exists; empty otherwise.
-  virtual std::string trouble() const { return ""; }
+  /// Why the connection ended although the other side exists: the two could not prove who they are, or it
+  /// sent what is no message; empty otherwise.
+  const std::string& trouble() const { return trouble_; }
 
   int process;          ///< the process at the other end; -1 while it is unknown
   const bool accepted;  ///< false: this process has opened it
@@ -56,6 +57,8 @@ class Connection {
  protected:
   Connection(FileDescriptor socket, int process, bool accepted)
       : process(process), accepted(accepted), socket_(std::move(socket)), alone_(socket_.get()) {}
+
+  std::string trouble_;
 
  private:
   const FileDescriptor socket_;

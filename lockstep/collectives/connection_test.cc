@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -67,6 +68,37 @@ TEST(Connection, SaysWhereADescriptorDidNotArrive) {
   }
   EXPECT_EQ(message.text, "7");
   EXPECT_FALSE(fd);
+}
+
+/// The descriptors of this process.
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+TEST(Connection, OfTwoDescriptorsInOneMessage_NoneStaysOpen) {
+  Pair pair;
+  const auto before = open_descriptors();
+  {
+    Message message = numbered(7, MessageType::kSegment);
+    iovec part{&message.header, sizeof message.header};
+    alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+    msghdr out{};
+    out.msg_iov = &part;
+    out.msg_iovlen = 1;
+    out.msg_control = control;
+    out.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&out);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    const int two[] = {STDERR_FILENO, STDOUT_FILENO};
+    std::memcpy(CMSG_DATA(header), two, sizeof two);
+    ASSERT_EQ(sendmsg(pair.here->descriptor(), &out, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
+    FileDescriptor fd;
+    EXPECT_EQ(pair.there->hear(message, fd), Connection::Heard::kMessage);
+    EXPECT_TRUE(fd);
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(Connection, EndsWithItsProcess_ThoughAForkedChildLives) {

@@ -12,6 +12,9 @@ namespace lockstep::collectives {
 /// The maximal length of a message's text, in bytes.
 inline constexpr std::size_t kMaxText = 32 << 10;
 
+/// The maximal number of data connections to a device of another host, and so of the parts of a message.
+inline constexpr int kMostConnections = 16;
+
 /// The maximal length of a TCP frame, in bytes, before both sides have proved their identity.
 inline constexpr std::size_t kMaxGreeting = 256;
 

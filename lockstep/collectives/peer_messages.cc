@@ -29,6 +29,19 @@ std::string word_of(const std::string& meeting, std::string_view purpose, int pr
 
 }  // namespace
 
+std::optional<std::string> read_message(std::string_view bytes, Message& message) {
+  constexpr std::size_t kHeader = sizeof message.header;
+  if (bytes.size() < kHeader || bytes.size() > kHeader + kMaxText)
+    return fmt::format("expected a message of {} to {} bytes, got {}", kHeader, kHeader + kMaxText,
+                       bytes.size());
+  std::memcpy(&message.header, bytes.data(), kHeader);
+  message.text = bytes.substr(kHeader);
+  if (message.header.type <= MessageType::kGiven) return std::nullopt;
+  return fmt::format("expected a message of type 0 to {}, got type {}",
+                     static_cast<std::uint32_t>(MessageType::kGiven),
+                     static_cast<std::uint32_t>(message.header.type));
+}
+
 std::string Address::encode() const {
   std::string text =
       fmt::format("{} {} {} {} {}{}", name, token, to_hex(host), place, tls ? kTls : "", control);

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/base/file_descriptor.h"
@@ -40,6 +42,9 @@ struct Message {
   Header header;
   std::string text;  ///< docs/shared-memory.md describes it for each type
 };
+
+/// Reads the bytes of a message. Returns what is wrong with them, if they are none of this version.
+std::optional<std::string> read_message(std::string_view bytes, Message& message);
 
 /// The address of a process, as stored in the store.
 struct Address {

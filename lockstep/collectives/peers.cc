@@ -340,7 +340,14 @@ bool Peers::Impl::hear(const std::shared_ptr<Connection>& connection) {
       lose(connection);
       return false;
     }
-    if (!is_from_a_peer(*connection, message)) return false;
+    if (!is_from_a_peer(*connection, message)) {
+      if (connection->process >= 0) {
+        refuse(*connection, fmt::format("expected one of process {}, got one of process {}",
+                                        connection->process, message.header.from));
+        lose(connection);
+      }
+      return false;
+    }
     heed(connection, message, std::move(fd));
     changed_.notify_all();
   }
@@ -375,6 +382,7 @@ void Peers::Impl::greet(const std::shared_ptr<Connection>& connection, const Mes
 void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
   if (!connection->is_proved()) return lose_unproved(*connection);
   if (connection->process < 0 || connection->process >= options_.process_count) return;
+  if (!connection->trouble().empty()) refuse(*connection, connection->trouble());
   {
     std::lock_guard lock(mutex_);
     Peer& peer = peers_[connection->process];
@@ -382,6 +390,16 @@ void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
     peer.asked = false;
   }
   lose(connection->process, PeerState::kDied);
+}
+
+void Peers::Impl::refuse(const Connection& connection, const std::string& trouble) {
+  const std::string text = fmt::format(
+      "process {} of {} ended its connection to {}, which sent what is no message of this version of "
+      "Lockstep: "
+      "{}",
+      options_.process_index, options_.process_count, describe(connection.process), trouble);
+  tell_failure(text);
+  events_.on_failure(text);
 }
 
 void Peers::Impl::heed(const std::shared_ptr<Connection>& connection, const Message& message,

@@ -88,6 +88,8 @@ class Peers::Impl {
   void heed(const std::shared_ptr<Connection>& connection, const Message& message, FileDescriptor fd);
   void greet(const std::shared_ptr<Connection>& connection, const Message& hello);
   void lose(const std::shared_ptr<Connection>& connection);
+  /// A process of the job has sent what cannot be; all are told.
+  void refuse(const Connection& connection, const std::string& trouble);
   /// A connection that ends before both have proved their identity says nothing about whether the process
   /// lives.
   void lose_unproved(const Connection& connection);

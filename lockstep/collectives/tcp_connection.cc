@@ -57,7 +57,6 @@ class TcpConnection : public Connection {
 
   bool has_kept() const override { return !out_.empty(); }
   bool is_proved() const override { return proved_; }
-  std::string trouble() const override { return trouble_; }
 
   Heard hear(Message& message, FileDescriptor&) override {
     while (true) {
@@ -69,10 +68,10 @@ class TcpConnection : public Connection {
       } else if (!proved_) {
         if (!shake_hands(*frame)) return Heard::kEnd;
       } else {
-        if (frame->size() < sizeof message.header) return Heard::kEnd;
-        std::memcpy(&message.header, frame->data(), sizeof message.header);
-        message.text = frame->substr(sizeof message.header);
-        return Heard::kMessage;
+        const auto wrong = read_message(*frame, message);
+        if (!wrong) return Heard::kMessage;
+        trouble_ = *wrong;
+        return Heard::kEnd;
       }
     }
   }
@@ -100,7 +99,10 @@ class TcpConnection : public Connection {
     Length length;
     if (in_.size() < sizeof length) return true;
     std::memcpy(&length, in_.data(), sizeof length);
-    if (length > (proved_ ? kMaxFrame : kMaxGreeting)) return false;
+    if (length > (proved_ ? kMaxFrame : kMaxGreeting)) {
+      if (proved_) trouble_ = fmt::format("expected a message of up to {} bytes, got {}", kMaxFrame, length);
+      return false;
+    }
     if (in_.size() < sizeof length + length) return true;
     frame = in_.substr(sizeof length, length);
     in_.erase(0, sizeof length + length);
@@ -174,7 +176,6 @@ class TcpConnection : public Connection {
   std::vector<std::string> early_;                 ///< To be sent when that is known.
   std::unique_ptr<coordination::TlsSession> tls_;  ///< Null: plain text.
   std::string in_, out_;                           ///< In plain text; as it goes over the socket.
-  std::string trouble_;
 };
 
 }  // namespace

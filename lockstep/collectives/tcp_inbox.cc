@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/collectives/tcp_inbox.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
+#include <string_view>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/limits.h"
 
 namespace lockstep::collectives {
+namespace {
+
+[[noreturn]] void refuse(const PartHeader& part, std::string_view expected) {
+  fail(
+      "{}, got bytes {} to {} of {} of message {} (tag {:#x}): it is another version of Lockstep, or "
+      "something on the way has changed the data",
+      expected, part.offset, part.offset + part.length, part.bytes, part.message, part.tag);
+}
+
+}  // namespace
 
 void Inbox::ask(Request& request) {
   const auto there = unasked_.find(request.tag);
@@ -15,10 +31,10 @@ void Inbox::ask(Request& request) {
   there->second.pop_front();
   if (there->second.empty()) unasked_.erase(there);
   give(message, request);
-  // What has not come yet is overwritten when it does.
-  if (message.into != nullptr && message.bytes != 0)
-    std::memcpy(message.into, message.own.data(), message.bytes);
-  message.own = {};
+  // Of several parts, what has not come yet is overwritten when it does.
+  const std::size_t come = message.parts.empty() ? message.arrived : message.bytes;
+  if (message.into != nullptr && come != 0) std::memcpy(message.into, message.own.get(), come);
+  message.own.reset();
   if (message.done()) finish(message);
 }
 
@@ -31,6 +47,41 @@ bool Inbox::withdraw(Request& request) {
   return true;
 }
 
+Incoming* Inbox::take(int peer, const PartHeader& part) {
+  if (part.offset > part.bytes || part.length > part.bytes - part.offset ||
+      (part.length == 0 && part.bytes != 0))
+    refuse(part, fmt::format("expected bytes within 0 to {}", part.bytes));
+  std::uint64_t& last = last_[peer];
+  Incoming* message = nullptr;
+  if (part.offset == 0) {
+    if (part.message != last + 1) refuse(part, fmt::format("expected message {}", last + 1));
+    message = &begin(peer, part);
+    last = part.message;
+  } else {
+    const auto it = arriving_.find({peer, part.message});
+    if (it != arriving_.end())
+      message = it->second.get();
+    else if (part.message <= last)
+      refuse(part, "expected no more of this message, which is complete");
+    else
+      return nullptr;
+  }
+  if (part.tag != message->tag || part.bytes != message->bytes)
+    refuse(part, fmt::format("expected tag {:#x} and {} bytes in all, as its first part said", message->tag,
+                             message->bytes));
+  const std::size_t end = part.offset + part.length;
+  const auto overlaps = [&](const auto& other) { return part.offset < other.second && other.first < end; };
+  if (part.length > message->bytes - message->begun || std::ranges::any_of(message->parts, overlaps))
+    refuse(part, "expected bytes that have not come before");
+  if (part.length != part.bytes) {
+    if (message->parts.size() == kMostConnections)
+      refuse(part, fmt::format("expected at most {} parts", kMostConnections));
+    message->parts.emplace_back(part.offset, end);
+  }
+  message->begun += part.length;
+  return message;
+}
+
 Incoming& Inbox::begin(int peer, const PartHeader& part) {
   auto arriving = std::make_unique<Incoming>();
   Incoming& message = *arriving;
@@ -40,8 +91,12 @@ Incoming& Inbox::begin(int peer, const PartHeader& part) {
   message.bytes = part.bytes;
   const auto asked = asked_.find(part.tag);
   if (asked == asked_.end()) {
-    message.own.resize(part.bytes);
-    message.into = message.own.data();
+    try {
+      message.own = std::make_unique_for_overwrite<std::byte[]>(part.bytes);
+    } catch (const std::bad_alloc&) {
+      fail("it sent a message of {} bytes, for which there is no memory", part.bytes);
+    }
+    message.into = message.own.get();
     unasked_[part.tag].push_back(&message);
   } else {
     give(message, *asked->second.front());
@@ -50,11 +105,6 @@ Incoming& Inbox::begin(int peer, const PartHeader& part) {
   }
   arriving_[{peer, part.message}] = std::move(arriving);
   return message;
-}
-
-Incoming* Inbox::find(int peer, std::uint64_t message) const {
-  const auto it = arriving_.find({peer, message});
-  return it == arriving_.end() ? nullptr : it->second.get();
 }
 
 void Inbox::has_arrived(Incoming& message) {

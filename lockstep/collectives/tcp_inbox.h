@@ -44,9 +44,12 @@ struct Incoming {
   int peer = -1;
   std::uint64_t tag = 0, message = 0;
   std::size_t bytes = 0, arrived = 0;
-  std::vector<std::byte> own;  ///< where it goes while nobody has asked for it
-  Request* request = nullptr;  ///< who has
-  std::byte* into = nullptr;   ///< null: it is dropped
+  std::size_t begun = 0;  ///< bytes of the parts that have begun
+  /// Offsets and ends of these, if the first is not the whole message.
+  std::vector<std::pair<std::size_t, std::size_t>> parts;
+  std::unique_ptr<std::byte[]> own;  ///< where it goes while nobody has asked for it
+  Request* request = nullptr;        ///< who has
+  std::byte* into = nullptr;         ///< null: it is dropped
   bool done() const { return arrived == bytes; }
 };
 
@@ -60,12 +63,12 @@ class Inbox {
   /// Nobody asks any more; false if a message arrives for it already.
   bool withdraw(Request& request);
 
-  /// The first part of a message has come. Throws std::bad_alloc or std::length_error if there is no memory
-  /// for it.
-  Incoming& begin(int peer, const PartHeader& part);
-
-  /// A message of this peer that has begun and has not been taken; null for others.
-  Incoming* find(int peer, std::uint64_t message) const;
+  /// A part has come: the message whose memory it belongs to. Null: the message's first part has not come
+  /// yet; ask again when it has. Throws Error for a part that cannot be: it is not within its message, its
+  /// message is another one than its first part said or is complete, these bytes came before, or the number
+  /// is not the one after that of the peer's last message. So everything that a link writes is within the
+  /// message's memory. Throws Error also if there is no memory for the message.
+  Incoming* take(int peer, const PartHeader& part);
 
   /// The message is complete.
   void has_arrived(Incoming& message);
@@ -75,12 +78,14 @@ class Inbox {
   void end(int peer, const char* error, const std::function<void(const Incoming&)>& forget);
 
  private:
+  Incoming& begin(int peer, const PartHeader& part);
   static void give(Incoming& message, Request& request);
   void finish(Incoming& message);
 
   std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;                // by tag
   std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;             // by tag
   std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Incoming>> arriving_;  // until they are taken
+  std::unordered_map<int, std::uint64_t> last_;  // by peer: the number of its last message that has begun
 };
 
 }  // namespace lockstep::collectives

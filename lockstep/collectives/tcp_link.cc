@@ -283,8 +283,6 @@ void Link::parse() {
       if (until_ - from_ < sizeof part_) break;
       std::memcpy(&part_, buffer_.data() + from_, sizeof part_);
       from_ += sizeof part_;
-      if (part_.offset > part_.bytes || part_.length > part_.bytes - part_.offset)
-        return end("it announced a part that its message does not have");
       begin_part();
     }
   }

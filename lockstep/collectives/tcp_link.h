@@ -33,8 +33,8 @@ class LinkOwner {
   /// The other side has proved that it belongs to the job. False: end the link.
   virtual bool proved(Link& link) = 0;
 
-  /// A part begins; where the message goes. Null: it is not known yet; ask again when its first part has
-  /// come.
+  /// A part begins: the message, in whose memory there is room for it (Inbox::take). Null: the message is not
+  /// known yet; ask again when its first part has come; or the part cannot be, and the link was ended.
   virtual Incoming* begins(Link& link, const PartHeader& part) = 0;
   virtual void has_arrived(Incoming& message) = 0;
 

@@ -26,7 +26,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kCallAgainAfter(50);
-constexpr int kMostConnections = 16;
 constexpr std::size_t kLeastPart = 64 << 10;  ///< of a message that is divided among connections
 
 /// With so few links each is asked directly, which takes one call of the system instead of two; and how often
@@ -464,15 +463,14 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   }
 
   Incoming* begins(Link& link, const PartHeader& part) override {
-    if (part.offset != 0) return inbox_.find(link.peer, part.message);
     Incoming* message = nullptr;
     try {
-      message = &inbox_.begin(link.peer, part);
-    } catch (const std::exception&) {
-      link.end(fmt::format("it sent a message of {} bytes, for which there is no memory", part.bytes));
-      return nullptr;
+      message = inbox_.take(link.peer, part);
+    } catch (const Error& error) {
+      link.end(error.what());
     }
-    if (part.length != part.bytes) {
+    if (message == nullptr) return nullptr;
+    if (part.offset == 0 && part.length != part.bytes) {
       for (Link* other : peers_[static_cast<std::size_t>(link.peer)].links)
         if (other != nullptr) other->go_on();
     }

@@ -64,21 +64,26 @@ bool UnixConnection::try_to_send(const Message& message, int fd) {
 }
 
 Connection::Heard UnixConnection::hear(Message& message, FileDescriptor& fd) {
-  message.text.resize(kMaxText);
-  iovec parts[2] = {{&message.header, sizeof message.header}, {message.text.data(), message.text.size()}};
+  // One byte more than a message may have: what is longer is seen as such.
+  std::string bytes(sizeof message.header + kMaxText + 1, '\0');
+  iovec part{bytes.data(), bytes.size()};
   msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
   PassedDescriptor passed;
   passed.receive_with(header);
   ssize_t got;
   while ((got = recvmsg(descriptor(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 && errno == EINTR) {
   }
   if (got < 0 && errno == EAGAIN) return Heard::kNothing;
-  if (const int received = got > 0 ? PassedDescriptor::received(header) : -1; received >= 0)
+  if (const int received = got >= 0 ? PassedDescriptor::received(header) : -1; received >= 0)
     fd = FileDescriptor(received);
-  if (got < static_cast<ssize_t>(sizeof message.header)) return Heard::kEnd;
-  message.text.resize(static_cast<std::size_t>(got) - sizeof message.header);
+  if (got <= 0) return Heard::kEnd;
+  bytes.resize(static_cast<std::size_t>(got));
+  if (const auto wrong = read_message(bytes, message)) {
+    trouble_ = *wrong;
+    return Heard::kEnd;
+  }
   return (header.msg_flags & MSG_CTRUNC) != 0 && !fd ? Heard::kMessageWithoutItsDescriptor : Heard::kMessage;
 }
 

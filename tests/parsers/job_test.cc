@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -14,12 +13,12 @@
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/stall.h"
-#include "lockstep/collectives/tcp_link.h"
 #include "lockstep/coordination/relayed_call.h"
 #include "lockstep/coordination/state_machine.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/testing/temporary_folder.h"
 #include "tests/parsers/fuzz.h"
+#include "tests/parsers/sockets.h"
 
 // What the processes of a job send to each other and to the coordinator, and what they find on disk.
 
@@ -27,7 +26,6 @@ namespace lockstep::parsers {
 namespace {
 
 using namespace coordination;
-using collectives::Link;
 
 /// Makes relayed calls of the service; counts answers.
 class Calls {
@@ -125,24 +123,6 @@ TEST(CoordinationMessages, Mutated_AreAnsweredOnce) {
        }});
 }
 
-/// Two ends of a connection of this process.
-std::pair<FileDescriptor, FileDescriptor> socket_pair() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-    throw std::logic_error("socketpair");
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-void send_all(int descriptor, const std::string& bytes) {
-  if (send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
-    throw std::logic_error("send");
-}
-
-template <class T>
-std::string as_bytes(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 std::string frame_of(collectives::MessageType type, const std::string& text) {
   collectives::Header header{};
   header.type = type;
@@ -203,89 +183,6 @@ TEST(PeersMessages, InPlaceOfAGreeting_Mutated_ProveNothing) {
              const auto heard = accepted->hear(message, none);
              if (heard == Connection::Heard::kMessage || accepted->is_proved())
                throw std::logic_error("a stranger was believed");
-           },
-       .mutations = 1000,
-       .refuses = false,
-       .memory = std::size_t{1} << 20});
-}
-
-/// Takes parts into memory of their own; drops what is too large for the test.
-class Mailbox : public collectives::LinkOwner {
- public:
-  bool proved(Link&) override { return true; }
-  collectives::Incoming* begins(Link&, const collectives::PartHeader& part) override {
-    auto& message = messages_[part.message];
-    if (message == nullptr) {
-      message = std::make_unique<collectives::Incoming>();
-      message->message = part.message;
-      message->bytes = part.bytes;
-      if (part.bytes <= kMost) message->own.resize(part.bytes);
-      message->into = message->own.empty() ? nullptr : message->own.data();
-    } else if (message->bytes != part.bytes || part.length > message->bytes - message->arrived) {
-      return nullptr;  // as one that has not begun
-    }
-    return message.get();
-  }
-  void has_arrived(collectives::Incoming& message) override { messages_.erase(message.message); }
-
- private:
-  static constexpr std::size_t kMost = 1 << 16;
-  std::map<std::uint64_t, std::unique_ptr<collectives::Incoming>> messages_;
-};
-
-std::string part_of(const collectives::PartHeader& part) {
-  return as_bytes(part) + std::string(part.length, 'x');
-}
-
-TEST(DataConnections, AfterTheGreeting_Mutated_TouchOnlyTheirMemory) {
-  using namespace collectives;
-  fuzz<Error>(
-      {.name = "parts over data connections",
-       .seeds = {part_of({1, 1, 64, 0, 32}) + part_of({1, 1, 64, 32, 32}) + part_of({2, 2, 0, 0, 0}),
-                 part_of({1, 7, 40'000, 0, 40'000}) + part_of({3, 8, 8, 0, 8})},
-       .read =
-           [](const std::string& bytes) {
-             auto [here, there] = socket_pair();
-             Mailbox owner;
-             const LinkProof one{"secret", std::string(32, 'a')}, other{"secret", std::string(32, 'b')};
-             Link accepted(owner, one, std::move(here));
-             Link called(owner, other, std::move(there), one.own, 0);
-             for (int i = 0; i < 4 && !(accepted.is_open() && called.is_open()); ++i) {
-               called.send_some();
-               called.read_some();
-               accepted.read_some();
-               accepted.send_some();
-             }
-             if (!accepted.is_open() || accepted.other != other.own) throw std::logic_error("no greeting");
-             send_all(called.descriptor(), bytes.substr(0, 100 << 10));
-             while (accepted.read_some() || accepted.go_on()) {
-               if (accepted.has_ended()) break;
-             }
-             if (accepted.has_ended()) fail<Error>("ended");
-           },
-       .mutations = 1000,
-       .memory = std::size_t{16} << 20});
-}
-
-TEST(DataConnections, InPlaceOfAGreeting_Mutated_ProveNothing) {
-  using namespace collectives;
-  fuzz<Error>(
-      {.name = "greetings over data connections",
-       .seeds = {std::string(32, 'b') + std::string(52, '\0'), "lockstep data 1\n" + std::string(16, 'n')},
-       .read =
-           [](const std::string& bytes) {
-             for (const bool accepts : {true, false}) {
-               auto [here, there] = socket_pair();
-               Mailbox owner;
-               const LinkProof one{"secret", std::string(32, 'a')};
-               const auto link =
-                   accepts ? std::make_unique<Link>(owner, one, std::move(here))
-                           : std::make_unique<Link>(owner, one, std::move(here), std::string(32, 'b'), 0);
-               link->send_some();
-               send_all(there.get(), bytes.substr(0, 100 << 10));
-               for (int i = 0; i < 10 && link->read_some(); ++i) link->send_some();
-               if (link->is_open()) throw std::logic_error("a stranger was believed");
-             }
            },
        .mutations = 1000,
        .refuses = false,

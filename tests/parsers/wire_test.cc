@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cli/agent_protocol.h"
@@ -10,15 +9,11 @@
 #include "cli/trace/chunk.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/peer_messages.h"
-#include "lockstep/collectives/tcp_inbox.h"
-#include "lockstep/data/test_files.h"
 #include "lockstep/runtime/topology.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {
 namespace {
-
-using data::test::les;
 
 std::string lines_of(const std::vector<cli::Message>& messages) {
   std::string text;
@@ -164,68 +159,6 @@ TEST(Stacks, Mutated_AreReadOrRefused) {
                .read = [](const std::string& text) {
                  cli::stacks_from_json(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
                }});
-}
-
-/// Headers of parts of messages, and what is asked for, as they come: eight bytes each.
-TEST(Inbox, AnyOrderOfParts_TouchesOnlyItsMemory) {
-  struct Step {
-    std::uint8_t what, peer, tag, message;
-    std::uint16_t bytes, length;
-  };
-  fuzz<DataError>(
-      {.name = "parts of messages",
-       .seeds =
-           {les<Step>({{0, 0, 1, 1, 64, 0}, {1, 0, 1, 1, 64, 32}, {1, 0, 1, 1, 64, 32}, {3, 0, 0, 0, 0, 0}}),
-            les<Step>({{1, 1, 2, 5, 16, 16}, {0, 0, 2, 0, 8, 0}, {2, 0, 2, 0, 0, 0}, {1, 0, 2, 6, 100, 7}})},
-       .read = [](const std::string& bytes) {
-         using namespace collectives;
-         std::vector<std::unique_ptr<Request>> requests;
-         std::vector<std::vector<std::byte>> memory;
-         Inbox inbox;
-         for (std::size_t at = 0; at + sizeof(Step) <= bytes.size() && at < 4096; at += sizeof(Step)) {
-           Step step;
-           std::memcpy(&step, bytes.data() + at, sizeof step);
-           const int peer = step.peer % 3;
-           const std::uint64_t tag = step.tag % 4;
-           switch (step.what % 4) {
-             case 0: {
-               memory.emplace_back(step.bytes % 300);
-               auto& request = requests.emplace_back(std::make_unique<Request>());
-               request->tag = tag;
-               request->data = memory.back().data();
-               request->size = memory.back().size();
-               inbox.ask(*request);
-               break;
-             }
-             case 1: {  // A part, as a link takes it.
-               Incoming* message = inbox.find(peer, step.message);
-               if (message == nullptr)
-                 message = &inbox.begin(peer, PartHeader{tag, step.message, step.bytes % 300u, 0, 0});
-               else if (message->done())
-                 break;
-               const std::size_t length =
-                   std::min<std::size_t>(step.length % 300, message->bytes - message->arrived);
-               if (message->into != nullptr && length > 0)
-                 std::memset(message->into + message->arrived, 7, length);
-               message->arrived += length;
-               if (message->done()) inbox.has_arrived(*message);
-               break;
-             }
-             case 2:
-               if (!requests.empty()) {
-                 Request& request = *requests[step.message % requests.size()];
-                 if (!request.done) inbox.withdraw(request);
-               }
-               break;
-             default:
-               inbox.end(peer, "gone", [](const Incoming&) {});
-           }
-         }
-         if (bytes.size() % 8 != 0) fail<DataError>("not whole");
-         for (const auto& request : requests)
-           if (request->done && request->error == nullptr && request->bytes > request->size)
-             throw std::logic_error("more than there is room for");
-       }});
 }
 
 }  // namespace
