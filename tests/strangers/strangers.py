@@ -4,19 +4,24 @@
 
     tests/strangers/strangers.py build/release/lockstep build/release/tests/strangers/strangers_process [--write]
 
-Each kind of stranger attacks each target for a while: a coordinator that stays, with a secret, and one that lets JAX in.
-Measured are the growth of the target's largest memory (VmHWM), its CPU time and its descriptors, and how long a job of 4
-takes beside the attack. Each run checks what strangers may cost; --write also writes the table of docs/coordination.md.
+Each kind of stranger attacks each target for a while: a coordinator that stays, with a secret, and one that lets JAX in; a
+process that computes sums with three others, each on a host of its own; the status page; a host's proxy; and a client,
+which takes the stranger for its coordinator. Measured are the growth of the target's largest memory (VmHWM), its CPU time
+and its descriptors, and how long a job of 4 takes beside the attack, or how many sums it computes. Each run checks what
+strangers may cost; --write also writes the tables of docs/coordination.md.
 LOCKSTEP_STRANGERS sets the number of connections (100; 10000 for the table, which also takes longer).
 """
 import argparse
 import gzip
 import os
+import queue
+import signal
 import socket
 import ssl
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -27,7 +32,7 @@ SECRET = "a secret of the strangers' test"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HELLO = b"lockstep hello 1"
 CONNECTIONS = int(os.environ.get("LOCKSTEP_STRANGERS", "100"))
-SECONDS = 0.4 if CONNECTIONS <= 1000 else 2
+SECONDS = 0.2 if CONNECTIONS <= 1000 else 2
 METHODS = ["RegisterTask", "Heartbeat", "ShutdownTask", "WatchTasks", "InsertKeyValue", "GetKeyValue", "TryGetKeyValue",
            "IncrementKeyValue", "GetKeyValueDir", "DeleteKeyValue", "Barrier", "CancelBarrier", "GetAliveTasks",
            "PollForError"]
@@ -102,6 +107,8 @@ def silent(port, until):
 def many_connections(port, until):
     held = []
     for _ in range(CONNECTIONS):
+        if time.monotonic() > until:  # a full backlog lets them wait
+            break
         try:
             held.append(socket.create_connection(("127.0.0.1", port), timeout=5))
         except OSError:
@@ -166,7 +173,7 @@ def greeting_of_a_process(target):
         process = subprocess.Popen([target.arguments.program, f"127.0.0.1:{between.getsockname()[1]}", "4", "0"],
                                    env=target.environment, stdout=subprocess.DEVNULL)
         client, _ = between.accept()
-        with client, socket.create_connection(("127.0.0.1", target.port)) as server:
+        with client, socket.create_connection(("127.0.0.1", target.ports[0])) as server:
             heard = b""
             for size in (33, 49):  # the answers: a challenge, and a proof
                 some = client.recv(65536)
@@ -187,13 +194,14 @@ def replays(port, until):
                 connection.recv(33, socket.MSG_WAITALL)
                 connection.sendall(heard[32:])
                 answer = connection.recv(65536)
-                if answer and answer[16:17] != b"r":
+                if port in GREETED and answer and answer[16:17] != b"r":
                     PROBLEMS.append("a greeting that was heard is taken again")
         except OSError:
             pass
 
 
 GREETINGS = {}  # by port
+GREETED = set()  # ports where a coordinator or its proxy answers greetings
 PROBLEMS = []
 STRANGERS = {
     "none": lambda port, until: time.sleep(SECONDS),
@@ -213,34 +221,83 @@ STRANGERS = {
 
 
 class Target:
-    """A coordinator that serves 4 processes, or more than once with --keep."""
+    """What strangers attack: a port of a process."""
+    jax = False  # whether strangers may speak to gRPC
 
-    def __init__(self, arguments, name, options=()):
+    def __init__(self, arguments, name):
         self.name, self.arguments = name, arguments
         self.environment = {**os.environ, "LOCKSTEP_JOB_SECRET": SECRET}
-        self.process = subprocess.Popen(
-            [arguments.launcher, "coordinator", "--num-processes", "4", "--keep", *options],
-            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.address = self.process.stdout.readline().split()[-1]
-        self.port = int(self.address.rsplit(":", 1)[1])
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        self.started = []
+
+    def start(self, command, **options):
+        process = subprocess.Popen(command, env=self.environment, text=True,
+                                   **{"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, **options})
+        self.started.append(process)
+        return process
+
+    def start_coordinator(self, *options):
+        process = self.start([self.arguments.launcher, "coordinator", "--num-processes", "4", "--keep", *options])
+        self.address = process.stdout.readline().split()[-1]
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        return process
 
     def memory(self):
-        with open(f"/proc/{self.process.pid}/status") as file:
+        with open(f"/proc/{self.pid}/status") as file:
             fields = dict(line.split(":", 1) for line in file)
         return int(fields["VmHWM"].split()[0])
 
     def forget_peak(self):
-        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+        with open(f"/proc/{self.pid}/clear_refs", "w") as file:
             file.write("5")
 
     def cpu(self):
-        with open(f"/proc/{self.process.pid}/stat") as file:
+        with open(f"/proc/{self.pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def attack(self, attack, until):
+        threads = [threading.Thread(target=attack, args=[port, until]) for port in self.ports]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def measure(self, attack):
+        """The growth of its memory in KiB, seconds of CPU, and more descriptors."""
+        self.forget_peak()
+        memory, cpu, descriptors = self.memory(), self.cpu(), self.descriptors()
+        until = time.monotonic() + SECONDS
+        threads = self.attack(attack, until)
+        most = 0
+        while time.monotonic() < until:
+            most = max(most, self.descriptors())
+            time.sleep(0.02)
+        for thread in threads:
+            thread.join()
+        return {"memory": self.memory() - memory, "cpu": self.cpu() - cpu, "descriptors": most - descriptors}
+
+    def job(self, attack):
+        """How the job does beside the attack."""
+        return None
+
+    def end(self):
+        for process in self.started:
+            assert process.poll() is None, f"{self.name}: {process.args[0]} has ended"
+        for process in reversed(self.started):
+            process.terminate()
+            process.wait()
+
+
+class Coordinator(Target):
+    """Serves 4 processes again and again."""
+    def __init__(self, arguments, name, *options):
+        super().__init__(arguments, name)
+        self.jax = bool(options)
+        self.pid = self.start_coordinator(*options).pid
+        self.ports = [int(self.address.rsplit(":", 1)[1])]
+        self.start_job()
 
     def start_job(self):
         """Four processes join, write and read keys, and leave; the seconds that it takes."""
@@ -252,23 +309,167 @@ class Target:
             assert process.returncode == 0, f"{self.name}: a process of the job failed beside strangers:\n{output}"
         return time.monotonic() - began
 
+    def job(self, attack):
+        threads = self.attack(attack, time.monotonic() + SECONDS)
+        seconds = self.start_job()
+        for thread in threads:
+            thread.join()
+        return f"{seconds:.2f} s"
+
+
+def listening_ports(pid):
+    """The TCP ports at which the process listens."""
+    sockets = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        except OSError:
+            pass
+    ports = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}") as file:
+            for fields in map(str.split, file):
+                if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                    ports.append(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+class DataPorts(Target):
+    """The ports of process 0 of four that compute sums, each as if on a host of its own."""
+
+    def __init__(self, arguments, name):
+        super().__init__(arguments, name)
+        self.start_coordinator()
+        self.processes = [self.start([arguments.program, self.address, "4", str(i), "--train"], stderr=subprocess.STDOUT)
+                          for i in range(4)]
+        self.pid, self.steps = self.processes[0].pid, 0
+        threading.Thread(target=self.count, daemon=True).start()
+        while self.steps == 0:
+            assert self.processes[0].poll() is None, "a job beside no strangers failed"
+            time.sleep(0.05)
+        self.ports = listening_ports(self.pid)  # for data, and for what else processes tell each other
+        assert len(self.ports) == 2, self.ports
+
+    def count(self):
+        for line in self.processes[0].stdout:
+            if line.strip().isdecimal():
+                self.steps = int(line)
+            else:
+                PROBLEMS.append(f"{self.name}: {line.strip()}")
+
+    def job(self, attack):
+        before, began = self.steps, time.monotonic()
+        for thread in self.attack(attack, began + SECONDS):
+            thread.join()
+        return f"{(self.steps - before) / (time.monotonic() - began):.0f}/s"
+
     def end(self):
-        self.process.terminate()
-        self.process.wait()
+        self.processes[0].send_signal(signal.SIGTERM)
+        for process in self.processes:
+            assert process.wait(60) == 0, f"{self.name}: a process of the job failed beside strangers"
+            self.started.remove(process)
+        super().end()
 
 
-def measure(target, attack):
-    target.forget_peak()
-    memory, cpu, descriptors = target.memory(), target.cpu(), target.descriptors()
-    until = time.monotonic() + SECONDS
-    thread = threading.Thread(target=attack, args=[target.port, until])
-    thread.start()
-    most = 0
-    while time.monotonic() < until:
-        most = max(most, target.descriptors())
-        time.sleep(0.02)
-    thread.join()
-    return {"memory": target.memory() - memory, "cpu": target.cpu() - cpu, "descriptors": most - descriptors}
+class Page(Target):
+    """The status page of a job."""
+
+    def __init__(self, arguments, name):
+        super().__init__(arguments, name)
+        launcher = self.start([arguments.launcher, "run", "-n", "1", "--status-port", "0", "--", "sleep", "1000"],
+                              stderr=subprocess.PIPE)
+        self.pid = launcher.pid
+        for line in launcher.stderr:
+            if "the status page is at" in line:
+                self.ports = [int(line.split("http://127.0.0.1:")[1].split("/")[0])]
+                break
+        threading.Thread(target=launcher.stderr.read, daemon=True).start()
+
+
+class Proxy(Target):
+    """The agent of a host, through which the host's processes reach the coordinator."""
+    def __init__(self, arguments, name):
+        super().__init__(arguments, name)
+        self.folder = tempfile.TemporaryDirectory()
+        rsh = os.path.join(self.folder.name, "rsh")
+        with open(rsh, "w") as file:
+            file.write("#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
+        os.chmod(rsh, 0o755)
+        launcher = self.start([arguments.launcher, "run", "--hosts", "a:1", "--rsh", rsh, "--coordinator-address",
+                               "127.0.0.1", "-x", "LOCKSTEP_HOST_PROXY=1", "--", "sh", "-c",
+                               "echo by $LOCKSTEP_COORDINATOR_PROXY agent $PPID; exec sleep 1000"])
+        for line in launcher.stdout:
+            if " by " in line:
+                words = line.split()
+                self.ports, self.pid = [int(words[-3].rsplit(":", 1)[1])], int(words[-1])
+                break
+        threading.Thread(target=launcher.stdout.read, daemon=True).start()
+
+
+class Client(Target):
+    """A process that calls a stranger in place of its coordinator: each of its connections is one of the stranger's. It
+    may end at once, with an error; so each kind of stranger has a new one."""
+    alone = None
+
+    def __init__(self, arguments, name):
+        super().__init__(arguments, name)
+        self.callers = socket.create_server(("127.0.0.1", 0))
+        self.strangers = socket.create_server(("127.0.0.1", 0), backlog=1000)
+        self.ports = [self.strangers.getsockname()[1]]
+        self.called = queue.Queue()  # connections of the client
+        threading.Thread(target=self.answer, daemon=True).start()
+        threading.Thread(target=self.join, daemon=True).start()
+
+    def answer(self):
+        while True:
+            self.called.put(self.callers.accept()[0])
+
+    def join(self):
+        while True:
+            stranger, _ = self.strangers.accept()
+            caller = self.called.get()
+            for source, target in ((caller, stranger), (stranger, caller)):
+                threading.Thread(target=self.pump, args=[source, target], daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass
+        for each in (source, target):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def measure(self, attack):
+        """Against a client that waits for an answer until it is killed."""
+        address = f"127.0.0.1:{self.callers.getsockname()[1]}"
+        while not self.called.empty():
+            self.called.get().close()
+        client = subprocess.Popen([self.arguments.program, address, "4", "1"], env=self.environment,
+                                  stdout=subprocess.DEVNULL)
+        self.called.put(self.called.get(timeout=60))
+        until = time.monotonic() + SECONDS
+        most = 0
+        threads = self.attack(attack, until)
+        while time.monotonic() < until:
+            try:
+                most = max(most, len(os.listdir(f"/proc/{client.pid}/fd")))
+            except FileNotFoundError:
+                break
+            time.sleep(0.02)
+        client.kill()
+        _, _, usage = os.wait4(client.pid, 0)
+        client.returncode = 0
+        for thread in threads:
+            thread.join()
+        cost = {"memory": usage.ru_maxrss, "cpu": usage.ru_utime + usage.ru_stime, "descriptors": most}
+        if self.alone is None:
+            self.alone = cost
+        return {what: cost[what] - self.alone[what] for what in cost}
 
 
 def main():
@@ -279,41 +480,45 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    targets = [Target(arguments, "with a secret"), Target(arguments, "with --allow-jax", ["--allow-jax"])]
-    failures, rows = 0, []
-    for target in targets:
-        target.start_job()
-        GREETINGS[target.port] = greeting_of_a_process(target)
-    for name, attack in STRANGERS.items():
-        if arguments.only and arguments.only not in name:
-            continue
-        cells = [name]
+    tables = [("strangers", [Coordinator(arguments, "coordinator"),
+                             Coordinator(arguments, "coordinator, `--allow-jax`", "--allow-jax")]),
+              ("strangers elsewhere", [DataPorts(arguments, "data ports"), Page(arguments, "page"),
+                                       Proxy(arguments, "proxy"), Client(arguments, "client")])]
+    failures = 0
+    heard = greeting_of_a_process(tables[0][1][0])
+    for title, targets in tables:
         for target in targets:
-            cost = measure(target, attack)
-            stop = time.monotonic() + SECONDS
-            thread = threading.Thread(target=attack, args=[target.port, stop])
-            thread.start()
-            seconds = target.start_job()
-            thread.join()
-            print(f"{name}, {target.name}: {cost['memory']} KiB, {cost['cpu']:.2f} s of CPU in {SECONDS} s, "
-                  f"{cost['descriptors']} descriptors; a job beside it took {seconds:.2f} s", flush=True)
-            # Where JAX is let in, gRPC serves up to 256 of them at a time, of 64 KiB and what that becomes.
-            most = (256 if "jax" in target.name else 8) * KIB
-            if cost["memory"] > most or cost["descriptors"] > 600:
-                failures += 1
-                print(f"{name}, {target.name}: more than a stranger may cost", flush=True)
-            cells += [f"{max(cost['memory'], 0) / KIB:.1f} MiB", f"{100 * cost['cpu'] / SECONDS:.0f} %",
-                      str(max(cost["descriptors"], 0)), f"{seconds:.2f} s"]
-        rows.append(cells)
-    for target in targets:
-        assert target.process.poll() is None, f"{target.name} has ended"
-        target.end()
-    header = ["strangers", *(f"{what}" for target in ("", ", `--allow-jax`")
-                             for what in (f"memory{target}", f"CPU{target}", f"descriptors{target}", f"job{target}"))]
-    if arguments.write:
-        write_table(arguments.page, "strangers", header, rows)
-    elif not arguments.only:  # figures vary
-        failures += compare_table(arguments.page, "strangers", header, [[row[0], *[None] * 8] for row in rows])
+            for port in target.ports:
+                GREETINGS[port] = greeting_of_a_process(target) if isinstance(target, Coordinator) else heard
+                if isinstance(target, (Coordinator, Proxy)):
+                    GREETED.add(port)
+        header, rows = ["strangers"], []
+        for target in targets:
+            header += [f"{target.name}: memory", "CPU", "descriptors"]
+            header += ["job"] if hasattr(target, "start_job") else ["sums"] if hasattr(target, "steps") else []
+        for name, attack in STRANGERS.items():
+            if arguments.only and arguments.only not in name and name != "none":
+                continue
+            cells = [name]
+            for target in targets:
+                cost = target.measure(attack)
+                job = target.job(attack)
+                print(f"{name}, {target.name}: {cost['memory']} KiB, {cost['cpu']:.2f} s of CPU in {SECONDS} s, "
+                      f"{cost['descriptors']} descriptors{'; the job beside it: ' + job if job else ''}", flush=True)
+                # A stranger has 64 KiB; where JAX is let in, gRPC serves up to 256 of them, and what 64 KiB become.
+                most = 256 * KIB if target.jax else max(8 * KIB, 64 * cost["descriptors"])
+                if cost["memory"] > most or cost["descriptors"] > 600:
+                    failures += 1
+                    print(f"{name}, {target.name}: more than a stranger may cost", flush=True)
+                cells += [f"{max(cost['memory'], 0) / KIB:.1f} MiB", f"{round(100 * max(cost['cpu'], 0) / SECONDS)} %",
+                          str(max(cost["descriptors"], 0)), *([job] if job else [])]
+            rows.append(cells)
+        for target in targets:
+            target.end()
+        if arguments.write:
+            write_table(arguments.page, title, header, rows)
+        elif not arguments.only:  # figures vary
+            failures += compare_table(arguments.page, title, header, [[row[0], *[None] * (len(header) - 1)] for row in rows])
     for problem in PROBLEMS[:3]:
         print(problem)
     sys.exit(1 if failures or PROBLEMS else 0)
