@@ -24,7 +24,7 @@ using test::waves;
 using ::testing::HasSubstr;
 
 using UnaryFunction = std::function<Array(Array)>;
-using Pair = std::pair<Array, Array>;
+using ArrayPair = std::pair<Array, Array>;
 
 /// What holds the function, and the same without.
 struct Nesting {
@@ -43,7 +43,7 @@ UnaryFunction scan_of_constants(const UnaryFunction& f) {
 /// The carry does not start from x.
 UnaryFunction scan_of_elements(const UnaryFunction& f) {
   return [=](Array x) {
-    auto step = [=](Array c, Array w) { return Pair(c + w, f(x * w)); };
+    auto step = [=](Array c, Array w) { return ArrayPair(c + w, f(x * w)); };
     auto [carry, ys] = scan(step, zeros({}), array({1.f, 2.f}));
     return sum(ys, 0) + carry;
   };
@@ -51,8 +51,8 @@ UnaryFunction scan_of_elements(const UnaryFunction& f) {
 
 UnaryFunction through_while(const UnaryFunction& f) {
   return [=](Array x) {
-    auto step = [=](const Pair& s) { return Pair(s.first + 1, s.second * 0.5 + f(x)); };
-    return while_loop([](const Pair& s) { return s.first < 2; }, step, Pair(zeros({}, int32), zeros({3})))
+    auto step = [=](const ArrayPair& s) { return ArrayPair(s.first + 1, s.second * 0.5 + f(x)); };
+    return while_loop([](const ArrayPair& s) { return s.first < 2; }, step, ArrayPair(zeros({}, int32), zeros({3})))
         .second;
   };
 }
@@ -61,12 +61,12 @@ std::map<std::string, Nesting> nestings() {
   const UnaryFunction cosine = [](Array x) { return cos(x); };
   auto rule = [](const UnaryFunction& f) {
     return custom_jvp(f, [f](std::tuple<Array> x, std::tuple<Array> t) {
-      return Pair(f(std::get<0>(x)), pmean(std::get<0>(t), "i") * f(std::get<0>(x)));
+      return ArrayPair(f(std::get<0>(x)), pmean(std::get<0>(t), "i") * f(std::get<0>(x)));
     });
   };
   auto backwards = [](const UnaryFunction& f) {
     return custom_vjp(
-        f, [f](Array x) { return Pair(f(x), x); }, [f](Array x, Array g) { return pmean(g, "i") * f(x); });
+        f, [f](Array x) { return ArrayPair(f(x), x); }, [f](Array x, Array g) { return pmean(g, "i") * f(x); });
   };
   return {
       {"remat", {[](UnaryFunction f) -> UnaryFunction { return remat(f); }, plain}},
@@ -183,9 +183,9 @@ TEST(VmapAxis, CollectivesInARuleOfTheUsers_AreBetweenTheExamples) {
 
 TEST(VmapAxis, ALoopsLength_MayDependOnTheExample) {
   auto f = [](Array x) {
-    auto step = [](const Pair& s) { return Pair(s.first + 1, s.second * 2); };
-    auto go_on = [](const Pair& s) { return s.first < axis_index("i"); };
-    return while_loop(go_on, step, Pair(zeros({}, int32), x)).second;
+    auto step = [](const ArrayPair& s) { return ArrayPair(s.first + 1, s.second * 2); };
+    auto go_on = [](const ArrayPair& s) { return s.first < axis_index("i"); };
+    return while_loop(go_on, step, ArrayPair(zeros({}, int32), x)).second;
   };
   const Array xs = waves({4, 3});
   expect_equal(jit(vmap(f, {.axis_name = "i"}))(xs), xs * array({1.f, 2.f, 4.f, 8.f}, {4, 1}));
