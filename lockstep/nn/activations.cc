@@ -30,8 +30,9 @@ Array shifted(const Array& x, const Axes& axis) {
 }  // namespace
 
 Array relu(const Operand& x) {
+  // Below 0 and of NaN the derivative is 0, the value of NaN is NaN.
   return ops::elementwise("relu", "", Meet::kPromote, {&x},
-                          [](Tracers t) { return where(t[0] > 0, t[0], 0); });
+                          [](Tracers t) { return where(t[0] > 0, t[0], maximum(stop_gradient(t[0]), 0)); });
 }
 
 Array softplus(const Operand& x) {
@@ -78,8 +79,7 @@ Array selu(const Operand& x) {
 
 Array celu(const Operand& x, double alpha) {
   return ops::elementwise("celu", fmt::format("{}", alpha), Meet::kInexact, {&x}, [&](Tracers t) {
-    Array below = where(t[0] > 0, 0, t[0]);
-    return where(t[0] > 0, t[0], alpha * expm1(below / alpha));
+    return maximum(t[0], 0.0) + alpha * expm1(minimum(t[0], 0.0) / alpha);
   });
 }
 

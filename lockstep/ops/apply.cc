@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -53,6 +54,20 @@ Array broadcast(const Array& x, const Shape& shape) {
 
 Array convert(const Array& x, ElementType type) {
   return x.dtype() == type.dtype ? x : lax::convert_element_type(x, type.dtype, type.weak);
+}
+
+Array is_finite(const Array& x) {
+  if (!is_complex(x.dtype())) return lax::is_finite(x);
+  return lax::logical_and(lax::is_finite(lax::real(x)), lax::is_finite(lax::imag(x)));
+}
+
+std::pair<Array, Array> float_divmod(const Array& x, const Array& y) {
+  const Array rest = lax::rem(x, y), zero = lax::full_like(y, 0);
+  // x / 0 is an infinity; the remainder of it, which would be subtracted, is NaN.
+  const Array whole = lax::div(lax::select(lax::eq(y, zero), x, lax::sub(x, rest)), y);
+  const Array turned = lax::logical_and(lax::ne(rest, zero), lax::ne(lax::sign(y), lax::sign(rest)));
+  const Array below = lax::sub(whole, lax::full_like(whole, 1));
+  return {lax::round(lax::select(turned, below, whole)), lax::select(turned, lax::add(rest, y), rest)};
 }
 
 Array divisor(const Array& y) {

@@ -35,6 +35,12 @@ Array convert(const Array& x, ElementType type);
 /// y with 1 in place of 0, for integers: then a division by 0 has the remainder 0, as in JAX.
 Array divisor(const Array& y);
 
+/// The quotient rounded down, and the remainder with the sign of y, of floating numbers.
+std::pair<Array, Array> float_divmod(const Array& x, const Array& y);
+
+/// Of complex numbers, whether both parts are finite.
+Array is_finite(const Array& x);
+
 using Tracers = std::span<const Array>;
 
 /// An operation with one result; see run_operation.

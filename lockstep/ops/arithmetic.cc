@@ -20,6 +20,8 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 void check_integers(std::string_view operation, const Operand& x) {
   if (is_integer(x.type().dtype)) return;
   CallSiteScope here(x.site());
@@ -45,6 +47,12 @@ Array word(const Array& like, std::int64_t value) {
 Array scaled(const std::string& name, const Operand& x, double factor) {
   return ops::elementwise(name, "", Meet::kInexact, {&x},
                           [factor](Tracers t) { return lax::mul(t[0], lax::full_like(t[0], factor)); });
+}
+
+/// x over a real number. Complex numbers are divided part by part: an infinite one stays one.
+Array divided_by(const Array& x, double by) {
+  if (!is_complex(x.dtype())) return lax::div(x, lax::full_like(x, by));
+  return lax::complex(divided_by(lax::real(x), by), divided_by(lax::imag(x), by));
 }
 
 /// The absolute value as an unsigned integer: that of the least signed integer does not fit its own dtype.
@@ -76,15 +84,13 @@ Array fmod(const Operand& x, const Operand& y) {
 
 Array fmax(const Operand& x, const Operand& y) {
   return ops::elementwise("fmax", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
-    return lax::select(lax::ne(t[1], t[1]), t[0],
-                       lax::select(lax::ne(t[0], t[0]), t[1], lax::max(t[0], t[1])));
+    return lax::select(lax::logical_or(lax::gt(t[0], t[1]), lax::ne(t[1], t[1])), t[0], t[1]);
   });
 }
 
 Array fmin(const Operand& x, const Operand& y) {
   return ops::elementwise("fmin", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
-    return lax::select(lax::ne(t[1], t[1]), t[0],
-                       lax::select(lax::ne(t[0], t[0]), t[1], lax::min(t[0], t[1])));
+    return lax::select(lax::logical_or(lax::lt(t[0], t[1]), lax::ne(t[1], t[1])), t[0], t[1]);
   });
 }
 
@@ -149,33 +155,31 @@ Array exp2(const Operand& x) {
 }
 
 Array log2(const Operand& x) {
-  return ops::elementwise("log2", "", Meet::kInexact, {&x}, [](Tracers t) {
-    return lax::div(lax::log(t[0]), lax::full_like(t[0], std::numbers::ln2));
-  });
+  return ops::elementwise("log2", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return divided_by(lax::log(t[0]), std::numbers::ln2); });
 }
 
 Array log10(const Operand& x) {
-  return ops::elementwise("log10", "", Meet::kInexact, {&x}, [](Tracers t) {
-    return lax::div(lax::log(t[0]), lax::full_like(t[0], std::numbers::ln10));
-  });
+  return ops::elementwise("log10", "", Meet::kInexact, {&x},
+                          [](Tracers t) { return divided_by(lax::log(t[0]), std::numbers::ln10); });
 }
 
 Array logaddexp2(const Operand& x, const Operand& y) {
   return ops::elementwise("logaddexp2", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    Array ln2 = lax::full_like(t[0], std::numbers::ln2);
-    return lax::div(logaddexp(lax::mul(t[0], ln2), lax::mul(t[1], ln2)), ln2);
+    return lax::apply1<Array>(logaddexp2_p(), {t[0], t[1]});
   });
 }
 
 Array hypot(const Operand& x, const Operand& y) {
   return ops::elementwise("hypot", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
     Array a = lax::abs(t[0]), b = lax::abs(t[1]);
-    Array high = lax::max(a, b), low = lax::min(a, b);
-    Array zero = lax::full_like(a, 0), one = lax::full_like(a, 1);
-    // If both are 0 or one is infinite, there is no ratio.
-    Array plain = lax::logical_or(lax::eq(high, zero), lax::logical_not(lax::is_finite(high)));
-    Array ratio = lax::div(lax::select(plain, zero, low), lax::select(plain, one, high));
-    return lax::select(plain, high, lax::mul(high, lax::sqrt(lax::add(one, lax::mul(ratio, ratio)))));
+    Array high = lax::max(a, b), low = lax::min(a, b), infinity = lax::full_like(a, kInfinity);
+    Array zero = lax::eq(high, lax::full_like(a, 0)), one = lax::full_like(a, 1);
+    Array ratio = lax::div(low, lax::select(zero, one, high));
+    Array size = lax::mul(high, lax::sqrt(lax::add(one, lax::mul(ratio, ratio))));
+    // Infinite with an infinity, whatever the other is.
+    return lax::select(lax::logical_or(lax::eq(a, infinity), lax::eq(b, infinity)), infinity,
+                       lax::select(zero, high, size));
   });
 }
 
@@ -256,18 +260,23 @@ std::pair<Array, Array> frexp_of(const Array& x) {
   const bool wide = x.dtype() == DType::kF64;
   const DType words = wide ? DType::kI64 : DType::kI32;
   const std::int64_t fraction = wide ? 52 : 23, mask = wide ? 0x7FF : 0xFF, bias = wide ? 1023 : 127;
-  // A number too small for a whole fraction is made larger first.
-  const Array small = lax::lt(lax::abs(x), lax::full_like(x, std::ldexp(1.0, wide ? -1022 : -126)));
-  const Array scaled =
-      lax::select(small, lax::mul(x, lax::full_like(x, std::ldexp(1.0, static_cast<int>(fraction)))), x);
-  const Array bits = lax::bitcast_convert_type(scaled, words);
-  auto number = [&](std::int64_t value) { return lax::full(bits, Scalar::of(value), words, x.shape()); };
+  const Array given = lax::bitcast_convert_type(x, words);
+  auto number = [&](std::int64_t value) { return lax::full(given, Scalar::of(value), words, x.shape()); };
+  // A number too small for a whole fraction is its bits times the smallest number. Computed with, it would be
+  // 0.
+  const Array size =
+      lax::logical_and(given, number(std::numeric_limits<std::int64_t>::max() >> (wide ? 0 : 32)));
+  const Array small = lax::lt(size, number(std::int64_t{1} << fraction));
+  const Array as_number = lax::bitcast_convert_type(lax::convert_element_type(size, x.dtype()), words);
+  const Array sign =
+      lax::logical_and(given, number(std::numeric_limits<std::int64_t>::min() >> (wide ? 0 : 32)));
+  const Array bits = lax::select(small, lax::logical_or(as_number, sign), given);
   Array exponent = lax::logical_and(lax::shift_right_arithmetic(bits, number(fraction)), number(mask));
-  exponent = lax::sub(exponent, lax::select(small, number(bias - 1 + fraction), number(bias - 1)));
+  exponent = lax::sub(exponent, lax::select(small, number(2 * (bias - 1) + fraction), number(bias - 1)));
   const Array kept = lax::logical_and(bits, number(~(mask << fraction)));
   const Array mantissa =
       lax::bitcast_convert_type(lax::logical_or(kept, number((bias - 1) << fraction)), x.dtype());
-  const Array plain = lax::logical_and(lax::is_finite(x), lax::ne(x, lax::full_like(x, 0)));
+  const Array plain = lax::logical_and(lax::is_finite(x), lax::ne(size, number(0)));
   return {lax::select(plain, mantissa, x),
           lax::convert_element_type(lax::select(plain, exponent, number(0)), DType::kI32)};
 }
@@ -299,20 +308,28 @@ Array clamp(const Operand& low, const Operand& x, const Operand& high) {
   });
 }
 
+namespace {
+
+Array without_nan(const Array& x, const NanToNumOptions& options) {
+  const double most = finfo(x.dtype()).max;
+  auto replaced = [](const Array& where, const Array& x, double by) {
+    return lax::select(where, lax::full_like(x, by), x);
+  };
+  Array out = replaced(lax::ne(x, x), x, options.nan);
+  out = replaced(lax::eq(x, lax::full_like(x, kInfinity)), out, options.posinf.value_or(most));
+  return replaced(lax::eq(x, lax::full_like(x, -kInfinity)), out, options.neginf.value_or(-most));
+}
+
+}  // namespace
+
 Array nan_to_num(const Operand& x, NanToNumOptions options) {
   std::string key =
       fmt::format("{} {} {}", options.nan, options.posinf ? fmt::format("{}", *options.posinf) : "",
                   options.neginf ? fmt::format("{}", *options.neginf) : "");
   return ops::elementwise("nan_to_num", key, Meet::kPromote, {&x}, [options](Tracers t) {
-    const Array& x = t[0];
-    if (!is_floating(x.dtype())) return x;
-    const double most = finfo(x.dtype()).max, infinity = std::numeric_limits<double>::infinity();
-    auto replaced = [](const Array& where, const Array& x, double by) {
-      return lax::select(where, lax::full_like(x, by), x);
-    };
-    Array out = replaced(lax::ne(x, x), x, options.nan);
-    out = replaced(lax::eq(x, lax::full_like(x, infinity)), out, options.posinf.value_or(most));
-    return replaced(lax::eq(x, lax::full_like(x, -infinity)), out, options.neginf.value_or(-most));
+    if (is_complex(t[0].dtype()))
+      return lax::complex(without_nan(lax::real(t[0]), options), without_nan(lax::imag(t[0]), options));
+    return is_floating(t[0].dtype()) ? without_nan(t[0], options) : t[0];
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/reduction.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -70,7 +71,7 @@ Array bitwise_not(const Operand& x) {
 
 Array isfinite(const Operand& x) {
   return ops::elementwise("isfinite", "", Meet::kPromote, {&x}, [](Tracers t) {
-    return is_inexact(t[0].dtype()) ? lax::is_finite(t[0]) : all_true(t[0], true);
+    return is_inexact(t[0].dtype()) ? ops::is_finite(t[0]) : all_true(t[0], true);
   });
 }
 
@@ -81,7 +82,11 @@ Array isnan(const Operand& x) {
 Array isinf(const Operand& x) {
   return ops::elementwise("isinf", "", Meet::kPromote, {&x}, [](Tracers t) {
     if (!is_inexact(t[0].dtype())) return all_true(t[0], false);
-    return lax::eq(lax::abs(t[0]), lax::full_like(t[0], std::numeric_limits<double>::infinity()));
+    auto infinite = [](const Array& x) {
+      return lax::eq(lax::abs(x), lax::full_like(x, std::numeric_limits<double>::infinity()));
+    };
+    if (!is_complex(t[0].dtype())) return infinite(t[0]);
+    return lax::logical_or(infinite(lax::real(t[0])), infinite(lax::imag(t[0])));
   });
 }
 
@@ -95,10 +100,11 @@ Array isneginf(const Operand& x) {
 Array isclose(const Operand& x, const Operand& y, CloseOptions options) {
   const std::string key = fmt::format("{} {} {}", options.rtol, options.atol, options.equal_nan);
   return ops::elementwise("isclose", key, Meet::kInexact, {&x, &y}, [options](Tracers t) {
-    Array bound = lax::add(lax::full_like(t[0], options.atol),
-                           lax::mul(lax::full_like(t[0], options.rtol), lax::abs(t[1])));
+    Array size = lax::abs(t[1]);
+    Array bound =
+        lax::add(lax::full_like(size, options.atol), lax::mul(lax::full_like(size, options.rtol), size));
     Array near = lax::le(lax::abs(lax::sub(t[0], t[1])), bound);
-    Array finite = lax::logical_and(lax::is_finite(t[0]), lax::is_finite(t[1]));
+    Array finite = lax::logical_and(ops::is_finite(t[0]), ops::is_finite(t[1]));
     Array close = lax::logical_or(lax::logical_and(finite, near), lax::eq(t[0], t[1]));
     if (!options.equal_nan) return close;
     return lax::logical_or(close, lax::logical_and(lax::ne(t[0], t[0]), lax::ne(t[1], t[1])));

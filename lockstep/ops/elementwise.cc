@@ -43,16 +43,6 @@ Array rounding(const std::string& name, const Primitive& primitive, const Operan
 
 Array zeros(const Array& like) { return lax::full_like(like, 0); }
 
-/// x^n for n > 0, by squaring.
-Array multiplied_out(Array x, std::int64_t n) {
-  Array result;
-  for (;; x = lax::mul(x, x)) {
-    if (n & 1) result = result.valid() ? lax::mul(result, x) : x;
-    n >>= 1;
-    if (n == 0) return result;
-  }
-}
-
 /// The remainder with the sign of y, of the one with the sign of x.
 Array with_sign_of(const Array& rem, const Array& y) {
   Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(y, zeros(y)));
@@ -74,15 +64,12 @@ Array minimum(const Operand& x, const Operand& y) { return binary("minimum", Mee
 
 Array floor_divide(const Operand& x, const Operand& y) {
   return ops::elementwise("floor_divide", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
-    Array rem = lax::rem(t[0], t[1]);
-    if (!is_inexact(rem.dtype())) {
-      Array quotient = lax::div(t[0], t[1]);
-      if (info(rem.dtype()).kind != DTypeKind::kSigned) return quotient;
-      Array differs = lax::ne(lax::sign(rem), lax::sign(t[1]));
-      Array down = lax::logical_and(differs, lax::ne(rem, zeros(rem)));
-      return lax::select(down, lax::sub(quotient, lax::full_like(quotient, 1)), quotient);
-    }
-    return lax::round(lax::div(lax::sub(t[0], with_sign_of(rem, t[1])), t[1]));
+    if (is_inexact(t[0].dtype())) return ops::float_divmod(t[0], t[1]).first;
+    Array rem = lax::rem(t[0], t[1]), quotient = lax::div(t[0], t[1]);
+    if (info(rem.dtype()).kind != DTypeKind::kSigned) return quotient;
+    Array differs = lax::ne(lax::sign(rem), lax::sign(t[1]));
+    Array down = lax::logical_and(differs, lax::ne(rem, zeros(rem)));
+    return lax::select(down, lax::sub(quotient, lax::full_like(quotient, 1)), quotient);
   });
 }
 
@@ -107,13 +94,11 @@ Array power(const Operand& x, const Operand& y) {
   return ops::elementwise("power", fmt::format("n={}", n), Meet::kPromote, {&x}, [n](Tracers t) {
     Array base = t[0];
     if (base.dtype() == DType::kBool) base = lax::convert_element_type(base, DType::kI32);
-    if (n == 0) return lax::full_like(base, 1);
-    if (n > 0) return multiplied_out(base, n);
-    if (!is_inexact(base.dtype())) {
+    if (n < 0 && !is_inexact(base.dtype())) {
       fail<DTypeError>("[power] {} is an array of whole numbers, and {} is below 0{}; convert it with astype",
                        to_string(base.aval()), n, ops::at());
     }
-    return lax::div(lax::full_like(base, 1), multiplied_out(base, -n));
+    return n == 1 ? base : lax::integer_pow(base, n);
   });
 }
 
@@ -130,14 +115,19 @@ Array square(const Operand& x) {
 Array abs(const Operand& x) {
   return ops::elementwise("abs", "", Meet::kPromote, {&x}, [](Tracers t) {
     DTypeKind kind = info(t[0].dtype()).kind;
-    if (kind == DTypeKind::kComplex) return hypot(lax::real(t[0]), lax::imag(t[0]));
     return kind == DTypeKind::kUnsigned || kind == DTypeKind::kBool ? t[0] : lax::abs(t[0]);
   });
 }
 
 Array floor(const Operand& x) { return rounding("floor", floor_p(), x); }
 Array ceil(const Operand& x) { return rounding("ceil", ceil_p(), x); }
-Array round(const Operand& x) { return rounding("round", round_p(), x); }
+Array round(const Operand& x) {
+  return ops::elementwise("round", "", Meet::kPromote, {&x}, [](Tracers t) {
+    if (is_complex(t[0].dtype()))
+      return lax::complex(lax::round(lax::real(t[0])), lax::round(lax::imag(t[0])));
+    return is_inexact(t[0].dtype()) ? lax::round(t[0]) : t[0];
+  });
+}
 
 Array exp(const Operand& x) { return unary("exp", Meet::kInexact, exp_p(), x); }
 Array expm1(const Operand& x) { return unary("expm1", Meet::kInexact, expm1_p(), x); }

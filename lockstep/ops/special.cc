@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/arithmetic.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/special.h"
@@ -22,13 +23,9 @@ Array unary(const std::string& name, const Primitive& primitive, const Operand& 
 
 Array constant(const Array& like, double value) { return lax::full_like(like, value); }
 
-/// x * log(y), with logarithms computed by `log`, which are finite for y above `bound`; 0 where x is 0.
-template <class Log>
-Array times_log(const std::string& name, const Operand& x, const Operand& y, double bound, Log log) {
+Array binary(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
   return ops::elementwise(name, "", Meet::kInexact, {&x, &y}, [&](Tracers t) {
-    Array zero = lax::eq(t[0], constant(t[0], 0)), finite = lax::gt(t[1], constant(t[1], bound));
-    Array instead = lax::logical_and(zero, lax::logical_not(finite));
-    return lax::mul(t[0], log(lax::select(instead, constant(t[1], bound + 1), t[1])));
+    return lax::apply1<Array>(primitive, {t[0], t[1]});
   });
 }
 
@@ -56,19 +53,19 @@ Array polygamma(std::int64_t n, const Operand& x) {
 Array gamma(const Operand& x) {
   return ops::elementwise("gamma", "", Meet::kInexact, {&x}, [](Tracers t) {
     const Array& x = t[0];
-    // Below 0 the sign turns at each whole number.
-    Array half = lax::mul(lax::floor(x), constant(x, 0.5));
-    Array odd = lax::logical_and(lax::lt(x, constant(x, 0)), lax::ne(half, lax::floor(half)));
-    Array size = lax::exp(lax::lgamma(x));
-    return lax::select(odd, lax::neg(size), size);
+    // Below 0 the sign turns at each whole number, where there is no value.
+    Array zero = constant(x, 0), below = lax::lt(x, zero), whole = lax::floor(x);
+    Array half = lax::mul(whole, constant(x, 0.5)), is_odd = lax::ne(half, lax::floor(half));
+    Array is_minus_zero = lax::logical_and(lax::eq(x, zero), signbit(x));
+    Array sign = lax::select(lax::logical_or(lax::logical_and(below, is_odd), is_minus_zero), constant(x, -1),
+                             constant(x, 1));
+    Array is_pole = lax::logical_and(below, lax::eq(x, whole));
+    sign = lax::select(is_pole, constant(x, std::numeric_limits<double>::quiet_NaN()), sign);
+    return lax::mul(sign, lax::exp(lax::lgamma(x)));
   });
 }
 
-Array betaln(const Operand& x, const Operand& y) {
-  return ops::elementwise("betaln", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    return lax::sub(lax::add(lax::lgamma(t[0]), lax::lgamma(t[1])), lax::lgamma(lax::add(t[0], t[1])));
-  });
-}
+Array betaln(const Operand& x, const Operand& y) { return binary("betaln", betaln_p(), x, y); }
 
 Array factorial(const Operand& n) {
   return ops::elementwise("factorial", "", Meet::kInexact, {&n}, [](Tracers t) {
@@ -77,29 +74,10 @@ Array factorial(const Operand& n) {
   });
 }
 
-Array xlogy(const Operand& x, const Operand& y) {
-  return times_log("xlogy", x, y, 0, [](const Array& y) { return lax::log(y); });
-}
-
-Array xlog1py(const Operand& x, const Operand& y) {
-  return times_log("xlog1py", x, y, -1, [](const Array& y) { return lax::log1p(y); });
-}
-
-Array entr(const Operand& x) {
-  return ops::elementwise("entr", "", Meet::kInexact, {&x}, [](Tracers t) {
-    Array zero = constant(t[0], 0), positive = lax::gt(t[0], zero);
-    Array value = lax::neg(lax::mul(t[0], lax::log(lax::select(positive, t[0], constant(t[0], 1)))));
-    Array elsewhere =
-        lax::select(lax::eq(t[0], zero), zero, constant(t[0], -std::numeric_limits<double>::infinity()));
-    return lax::select(positive, value, elsewhere);
-  });
-}
-
-Array logit(const Operand& x) {
-  return ops::elementwise("logit", "", Meet::kInexact, {&x}, [](Tracers t) {
-    return lax::log(lax::div(t[0], lax::sub(constant(t[0], 1), t[0])));
-  });
-}
+Array xlogy(const Operand& x, const Operand& y) { return binary("xlogy", xlogy_p(), x, y); }
+Array xlog1py(const Operand& x, const Operand& y) { return binary("xlog1py", xlog1py_p(), x, y); }
+Array entr(const Operand& x) { return unary("entr", entr_p(), x); }
+Array logit(const Operand& x) { return unary("logit", logit_p(), x); }
 
 Array ndtr(const Operand& x) {
   return ops::elementwise("ndtr", "", Meet::kInexact, {&x}, [](Tracers t) {
@@ -108,11 +86,6 @@ Array ndtr(const Operand& x) {
   });
 }
 
-Array ndtri(const Operand& p) {
-  return ops::elementwise("ndtri", "", Meet::kInexact, {&p}, [](Tracers t) {
-    Array twice = lax::sub(lax::add(t[0], t[0]), constant(t[0], 1));
-    return lax::mul(constant(t[0], std::numbers::sqrt2), lax::erf_inv(twice));
-  });
-}
+Array ndtri(const Operand& p) { return unary("ndtri", ndtri_p(), p); }
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ inline Array lgamma(const Operand& x) { return gammaln(x); }
 Array betaln(const Operand& x, const Operand& y);
 Array factorial(const Operand& n);
 
-/// x * log(y), x * log1p(y) and -x * log(x); all are 0 where x is 0.
+/// x * log(y), x * log1p(y) and -x * log(x); 0 where x is 0, unless y is NaN.
 Array xlogy(const Operand& x, const Operand& y);
 Array xlog1py(const Operand& x, const Operand& y);
 Array entr(const Operand& x);

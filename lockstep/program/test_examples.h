@@ -185,8 +185,17 @@ inline std::vector<Example> all_examples() {
   all.push_back({&name_p(), OpParams::of(NameParams{"x"}), {x}});
   all.push_back({.primitive = &stop_gradient_p(), .inputs = {x}, .has_derivative = false});
 
-  for (const Primitive* p : {&cbrt_p(), &erf_p(), &erfc_p(), &lgamma_p()})
+  for (const Primitive* p : {&cbrt_p(), &erf_p(), &erfc_p(), &lgamma_p(), &tan_p(), &atan_p(), &sinh_p(),
+                             &cosh_p(), &asinh_p(), &entr_p()})
     all.push_back({p, none, {positive}});
+  for (const Primitive* p : {&asin_p(), &acos_p(), &atanh_p()})
+    all.push_back({p, none, {random(s, -0.9, 0.9, 21)}});
+  all.push_back({&acosh_p(), none, {random(s, 1.2, 3, 22)}});
+  for (const Primitive* p : {&logit_p(), &ndtri_p()}) all.push_back({p, none, {random(s, 0.05, 0.95, 23)}});
+  for (std::int64_t n : {-2, 0, 1, 2, 5})
+    all.push_back({&integer_pow_p(), OpParams::of(IntegerPowParams{n}), {positive}});
+  for (const Primitive* p : {&logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(), &betaln_p()})
+    all.push_back({p, none, {positive, random(s, 0.3, 2, 24)}});
   all.push_back({&erf_inv_p(), none, {random(s, -0.9, 0.9, 15)}});
   for (int order : {0, 1, 2}) {
     all.push_back({&polygamma_p(), OpParams::of(PolygammaParams{order}), {positive}});

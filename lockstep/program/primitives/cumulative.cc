@@ -93,20 +93,27 @@ Value mixed(const Pair& a, const Pair& b, const Value& part) {
   return lax::add(lax::mul(a.t, part), lax::mul(b.t, lax::sub(lax::full_like(part, 1), part)));
 }
 
-/// 1 where the first wins, 0 where the second wins, a half where they are equal.
-Value share(const Value& first_wins, const Value& equal, DType dtype) {
-  const Value one = lax::convert_element_type(first_wins, dtype);
+/// 1 of the one that wins, 0 of the other, a half where they are equal.
+Value share(const Value& wins, const Value& equal, DType dtype) {
+  const Value one = lax::convert_element_type(wins, dtype);
   return lax::select(equal, lax::full_like(one, 0.5), one);
 }
 
 Pair join_products(const Pair& a, const Pair& b) {
   return {lax::mul(a.x, b.x), lax::add(lax::mul(a.t, b.x), lax::mul(a.x, b.t))};
 }
+/// The tangent of the one that wins; of a NaN none wins.
+Value winners(const Pair& a, const Pair& b, const Value& first_wins, const Value& second_wins) {
+  const DType dtype = a.x.aval().dtype;
+  const Value equal = lax::eq(a.x, b.x);
+  return lax::add(lax::mul(a.t, share(first_wins, equal, dtype)),
+                  lax::mul(b.t, share(second_wins, equal, dtype)));
+}
 Pair join_largest(const Pair& a, const Pair& b) {
-  return {lax::max(a.x, b.x), mixed(a, b, share(lax::gt(a.x, b.x), lax::eq(a.x, b.x), a.x.aval().dtype))};
+  return {lax::max(a.x, b.x), winners(a, b, lax::gt(a.x, b.x), lax::lt(a.x, b.x))};
 }
 Pair join_smallest(const Pair& a, const Pair& b) {
-  return {lax::min(a.x, b.x), mixed(a, b, share(lax::lt(a.x, b.x), lax::eq(a.x, b.x), a.x.aval().dtype))};
+  return {lax::min(a.x, b.x), winners(a, b, lax::lt(a.x, b.x), lax::gt(a.x, b.x))};
 }
 Pair join_logsumexp(const Pair& a, const Pair& b) {
   const Value difference = lax::sub(a.x, b.x);

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise_family.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
@@ -38,6 +39,29 @@ Primitive comparison(std::string name, std::string direction, const Primitive& (
   return p;
 }
 
+Value is_zero(const Value& x) { return lax::eq(x, lax::full_like(x, 0)); }
+
+/// By expm1, so that nothing cancels near 0.
+Value sinh_of(const Value& x) {
+  return lax::mul(lax::sub(lax::expm1(x), lax::expm1(lax::neg(x))), lax::full_like(x, 0.5));
+}
+Value cosh_of(const Value& x) {
+  const Value sum = lax::add(lax::expm1(x), lax::expm1(lax::neg(x)));
+  return lax::mul(lax::add(sum, lax::full_like(x, 2)), lax::full_like(x, 0.5));
+}
+
+/// Complex numbers are computed from their parts. On the imaginary axis, a part that is 0 is so also where
+/// the other is infinite.
+Primitive of_complex_parts(Primitive p, Value (*compose)(const Value& re, const Value& im)) {
+  p.lower = [real = p.lower, compose, name = p.name](Lowering& out, const Equation& e) {
+    if (!is_complex(out.operand_aval(e, 0).dtype)) return real(out, e);
+    Builder builder(name);
+    const Value x = builder.input(out.operand_aval(e, 0)), results[] = {compose(lax::real(x), lax::imag(x))};
+    return out.inlined(builder.finish(results), {out.operand(e, 0)});
+  };
+  return p;
+}
+
 }  // namespace
 
 const Primitive& neg_p() {
@@ -48,17 +72,27 @@ const Primitive& neg_p() {
 }
 
 const Primitive& sign_p() {
-  static const Primitive p = elementwise({"sign", "sign", Takes::kSignedReal, sign_p, zero_tangents});
+  static const Primitive p = elementwise({"sign", "sign", Takes::kSignedOrComplex, sign_p, zero_tangents});
   return p;
 }
 
 const Primitive& abs_p() {
-  static const Primitive p = elementwise(
-      {"abs", "abs", Takes::kSignedReal, abs_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-         // 1 at 0, as in JAX.
-         Value below = lax::lt(x, lax::full_like(x, 0));
-         return lax::mul(t, lax::select(below, lax::full_like(x, -1), lax::full_like(x, 1)));
-       })});
+  static const Primitive p =
+      elementwise({"abs", "abs", Takes::kSignedOrComplex, abs_p,
+                   unary_jvp([](const Value& t, const Value& x, const Value& y) {
+                     if (is_complex(x.aval().dtype)) {
+                       // Along z the size grows by the real part of t times conj(z) / |z|; at 0 by nothing.
+                       const Value at_zero = lax::eq(y, lax::full_like(y, 0));
+                       const Value size = lax::select(at_zero, lax::full_like(y, 1), y);
+                       const Value towards = lax::complex(lax::real(x), lax::neg(lax::imag(x)));
+                       const Value direction =
+                           lax::div(towards, lax::convert_element_type(size, x.aval().dtype));
+                       return lax::real(lax::mul(t, direction));
+                     }
+                     // 1 at 0, as in JAX.
+                     return lax::select(lax::ge(x, lax::full_like(x, 0)), t, lax::neg(t));
+                   }),
+                   not_linear, real_dtype});
   return p;
 }
 
@@ -111,7 +145,7 @@ const Primitive& log1p_p() {
 const Primitive& tanh_p() {
   static const Primitive p = elementwise(
       {"tanh", "tanh", Takes::kInexact, tanh_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
-         return lax::mul(t, lax::sub(lax::full_like(y, 1), lax::mul(y, y)));
+         return lax::mul(lax::add(t, lax::mul(t, y)), lax::sub(lax::full_like(y, 1), y));
        })});
   return p;
 }
@@ -127,8 +161,9 @@ const Primitive& logistic_p() {
 
 const Primitive& sqrt_p() {
   static const Primitive p = elementwise(
-      {"sqrt", "sqrt", Takes::kInexact, sqrt_p,
-       unary_jvp([](const Value& t, const Value&, const Value& y) { return lax::div(t, lax::add(y, y)); })});
+      {"sqrt", "sqrt", Takes::kInexact, sqrt_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
+         return lax::mul(t, lax::div(lax::full_like(y, 0.5), y));
+       })});
   return p;
 }
 
@@ -142,17 +177,27 @@ const Primitive& rsqrt_p() {
 }
 
 const Primitive& sin_p() {
-  static const Primitive p = elementwise(
-      {"sin", "sine", Takes::kInexact, sin_p,
-       unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::cos(x)); })});
+  static const Primitive p = of_complex_parts(
+      elementwise(
+          {"sin", "sine", Takes::kInexact, sin_p,
+           unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::cos(x)); })}),
+      [](const Value& a, const Value& b) {
+        const Value re = lax::mul(lax::sin(a), cosh_of(b)), im = lax::mul(lax::cos(a), sinh_of(b));
+        return lax::complex(lax::select(is_zero(a), lax::full_like(a, 0), re), im);
+      });
   return p;
 }
 
 const Primitive& cos_p() {
-  static const Primitive p = elementwise(
-      {"cos", "cosine", Takes::kInexact, cos_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-         return lax::neg(lax::mul(t, lax::sin(x)));
-       })});
+  static const Primitive p = of_complex_parts(
+      elementwise({"cos", "cosine", Takes::kInexact, cos_p,
+                   unary_jvp([](const Value& t, const Value& x, const Value&) {
+                     return lax::neg(lax::mul(t, lax::sin(x)));
+                   })}),
+      [](const Value& a, const Value& b) {
+        const Value re = lax::mul(lax::cos(a), cosh_of(b)), im = lax::mul(lax::neg(lax::sin(a)), sinh_of(b));
+        return lax::complex(re, lax::select(is_zero(a), lax::full_like(a, 0), im));
+      });
   return p;
 }
 

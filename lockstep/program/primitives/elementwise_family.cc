@@ -33,6 +33,8 @@ void check_dtype(Takes takes, DType dtype) {
       return expect(is_integer(dtype) || is_floating(dtype), "integer or floating");
     case Takes::kSignedReal:
       return expect(kind == DTypeKind::kSigned || is_floating(dtype), "signed or floating");
+    case Takes::kSignedOrComplex:
+      return expect(kind == DTypeKind::kSigned || is_inexact(dtype), "signed, floating or complex");
     case Takes::kInexact:
       return expect(is_inexact(dtype), "floating or complex");
     case Takes::kFloat:

@@ -11,7 +11,19 @@
 namespace lockstep::rules {
 
 /// The dtypes that an operation supports.
-enum class Takes { kAny, kNumber, kOrdered, kReal, kSignedReal, kInexact, kFloat, kComplex, kBits, kInteger };
+enum class Takes {
+  kAny,
+  kNumber,
+  kOrdered,
+  kReal,
+  kSignedReal,
+  kSignedOrComplex,
+  kInexact,
+  kFloat,
+  kComplex,
+  kBits,
+  kInteger
+};
 
 /// Throws DTypeError if the operation does not support the dtype.
 void check_dtype(Takes takes, DType dtype);

@@ -54,8 +54,7 @@ Primitive of_chlo(Primitive p, const std::string& op) {
 const Primitive& cbrt_p() {
   static const Primitive p = elementwise(
       {"cbrt", "cbrt", Takes::kFloat, cbrt_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
-         Value third = lax::div(lax::full_like(y, 1.0 / 3), lax::mul(y, y));
-         return lax::mul(t, third);
+         return lax::mul(t, lax::mul(lax::full_like(y, 1.0 / 3), lax::integer_pow(y, -2)));
        })});
   return p;
 }
@@ -63,19 +62,24 @@ const Primitive& cbrt_p() {
 /// If x is the constant 1, XLA's CPU compiler calls a vector arc tangent that it has compiled for narrower
 /// registers than the caller's, and the results are wrong. So x is hidden behind a selection that does not
 /// change the result: of y where y is NaN.
+std::string real_atan2(Lowering& out, const Aval& aval, const std::string& y, const std::string& given_x) {
+  const std::string type = mlir_type(aval);
+  const std::string is_nan = out.compare("NE", y, y, aval.dtype, aval.shape);
+  const std::string x = out.select(is_nan, y, given_x, aval.dtype, aval.shape);
+  const std::string operands[] = {y, x}, types[] = {type, type};
+  return out.op("stablehlo.atan2", operands, types, type);
+}
+
 std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
   const Aval& aval = out.result_aval(e);
-  const std::string type = mlir_type(aval), y = out.operand(e, 0);
-  const std::string is_nan = out.compare("NE", y, y, aval.dtype, aval.shape);
-  const std::string x = out.select(is_nan, y, out.operand(e, 1), aval.dtype, aval.shape);
-  const std::string operands[] = {y, x}, types[] = {type, type};
-  return {out.op("stablehlo.atan2", operands, types, type)};
+  if (is_complex(aval.dtype)) return {out.op("stablehlo.atan2", e)};
+  return {real_atan2(out, aval, out.operand(e, 0), out.operand(e, 1))};
 }
 
 const Primitive& atan2_p() {
   static const Primitive p = [] {
     Primitive p = elementwise(
-        {"atan2", "atan2", Takes::kFloat, atan2_p,
+        {"atan2", "atan2", Takes::kInexact, atan2_p,
          rules::binary_jvp(
              [](const Value& t, const JvpCall& c) {
                const Value &y = c.inputs[0], &x = c.inputs[1];
@@ -88,6 +92,99 @@ const Primitive& atan2_p() {
     p.lower = lower_atan2;
     return p;
   }();
+  return p;
+}
+
+namespace {
+
+/// A function of one operand that CHLO has.
+Primitive unary_of_chlo(const std::string& name, const Primitive& (*self)(), rules::Jvp jvp) {
+  return of_chlo(elementwise({name, "", Takes::kInexact, self, std::move(jvp)}), "chlo." + name);
+}
+
+Value one_like(const Value& like) { return lax::full_like(like, 1); }
+Value squared(const Value& x) { return lax::mul(x, x); }
+
+}  // namespace
+
+const Primitive& tan_p() {
+  static const Primitive p = elementwise(
+      {"tan", "tan", Takes::kInexact, tan_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
+         return lax::mul(t, lax::add(one_like(y), squared(y)));
+       })});
+  return p;
+}
+
+const Primitive& asin_p() {
+  static const Primitive p =
+      unary_of_chlo("asin", asin_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::rsqrt(lax::sub(one_like(x), squared(x))));
+                    }));
+  return p;
+}
+
+const Primitive& acos_p() {
+  static const Primitive p =
+      unary_of_chlo("acos", acos_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::neg(lax::rsqrt(lax::sub(one_like(x), squared(x)))));
+                    }));
+  return p;
+}
+
+/// CHLO's is an atan2 whose second operand is the constant 1: see lower_atan2.
+const Primitive& atan_p() {
+  static const Primitive p = [] {
+    Primitive p = unary_of_chlo("atan", atan_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                  return lax::div(t, lax::add(one_like(x), squared(x)));
+                                }));
+    p.lower = [of_complex = p.lower](Lowering& out, const Equation& e) -> std::vector<std::string> {
+      const Aval& aval = out.result_aval(e);
+      if (is_complex(aval.dtype)) return of_complex(out, e);
+      return {real_atan2(out, aval, out.operand(e, 0), out.splat(Scalar::of(1.0), aval.dtype, aval.shape))};
+    };
+    return p;
+  }();
+  return p;
+}
+
+const Primitive& sinh_p() {
+  static const Primitive p =
+      unary_of_chlo("sinh", sinh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::apply1<Value>(cosh_p(), {x}));
+                    }));
+  return p;
+}
+
+const Primitive& cosh_p() {
+  static const Primitive p =
+      unary_of_chlo("cosh", cosh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::apply1<Value>(sinh_p(), {x}));
+                    }));
+  return p;
+}
+
+const Primitive& asinh_p() {
+  static const Primitive p =
+      unary_of_chlo("asinh", asinh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::rsqrt(lax::add(squared(x), one_like(x))));
+                    }));
+  return p;
+}
+
+const Primitive& acosh_p() {
+  static const Primitive p =
+      unary_of_chlo("acosh", acosh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      return lax::mul(t, lax::rsqrt(lax::sub(squared(x), one_like(x))));
+                    }));
+  return p;
+}
+
+const Primitive& atanh_p() {
+  static const Primitive p =
+      unary_of_chlo("atanh", atanh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                      const Value by_sum = lax::div(one_like(x), lax::add(one_like(x), x));
+                      return lax::mul(by_sum, lax::div(t, lax::sub(one_like(x), x)));
+                    }));
   return p;
 }
 

@@ -10,11 +10,36 @@ namespace lockstep {
 /// More elementwise primitives. The plugin has them as CHLO operations, with JAX's polynomials.
 const Primitive& cbrt_p();
 const Primitive& atan2_p();
+const Primitive& tan_p();
+const Primitive& asin_p();
+const Primitive& acos_p();
+const Primitive& atan_p();
+const Primitive& sinh_p();
+const Primitive& cosh_p();
+const Primitive& asinh_p();
+const Primitive& acosh_p();
+const Primitive& atanh_p();
 const Primitive& erf_p();
 const Primitive& erfc_p();
 const Primitive& erf_inv_p();
 const Primitive& lgamma_p();
 const Primitive& polygamma_p();
+
+/// Compositions of others with derivatives of their own.
+const Primitive& integer_pow_p();
+const Primitive& logaddexp_p();
+const Primitive& logaddexp2_p();
+const Primitive& xlogy_p();
+const Primitive& xlog1py_p();
+const Primitive& entr_p();
+const Primitive& logit_p();
+const Primitive& betaln_p();
+const Primitive& ndtri_p();
+
+struct IntegerPowParams {
+  static constexpr std::array<std::string_view, 1> kFields = {"n"};
+  std::int64_t n;
+};
 
 struct PolygammaParams {
   static constexpr std::array<std::string_view, 1> kFields = {"order"};
@@ -58,19 +83,16 @@ V atan2(const V& y, const V& x) {
   return apply1<V>(atan2_p(), {y, x});
 }
 
+/// x to the power of n, by squaring; of integers n must not be negative.
+template <Operand V>
+V integer_pow(const V& x, std::int64_t n) {
+  return apply1<V>(integer_pow_p(), OpParams::of(IntegerPowParams{n}), {x});
+}
+
 /// log(exp(x) + exp(y)), without overflow, also for infinities, and with derivatives of any order.
 template <Operand V>
 V logaddexp(const V& x, const V& y) {
-  const V exact = sub(x, y), zero = full_like(x, 0);
-  const V infinite = ne(exact, exact);  // both are infinities of one sign, or one is NaN
-  const V difference = select(infinite, zero, exact);
-  // For close x and y, a smooth form: the other form loses the second derivative at x = y.
-  const V near = lt(abs(difference), full_like(x, 1));
-  const V smooth = add(y, log1p(exp(select(near, difference, zero))));
-  const V apart = select(near, zero, difference);
-  const V beyond = log1p(exp(neg(mul(apart, sign(apart)))));
-  const V sum = select(near, smooth, add(max(x, y), beyond));
-  return select(infinite, add(x, y), sum);
+  return apply1<V>(logaddexp_p(), {x, y});
 }
 
 }  // namespace lax
