@@ -235,8 +235,8 @@ Array norm(const Operand& x, NormOptions options) {
     const ReduceOptions over{options.axis ? Axes(*options.axis) : Axes(), options.keepdims};
     if (ord == 2) return sqrt(sum(square(abs(y)), over));
     if (ord > 0 && std::isinf(ord) && y.size() == 0) return sum(abs(y), over);
-    if (std::isinf(ord)) return ord > 0 ? max(abs(y), over) : min(abs(y), over);
-    if (ord == 0) return sum(astype(y != 0, y.dtype()), over);
+    if (std::isinf(ord)) return ord > 0 ? maximum(max(abs(y), over), 0) : min(abs(y), over);
+    if (ord == 0) return sum(astype(y != 0, real_dtype(y.dtype())), over);
     if (ord == 1) return sum(abs(y), over);
     return power(sum(power(abs(y), ord), over), 1 / ord);
   });

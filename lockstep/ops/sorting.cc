@@ -9,6 +9,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/shape.h"
@@ -36,6 +37,11 @@ Array places_like(const Array& x, std::int64_t axis) {
 }
 
 std::vector<Array> sorted_with_places(const Array& x, std::int64_t axis, bool descending) {
+  if (is_complex(x.dtype())) {
+    const Array parts[] = {lax::real(x), lax::imag(x), places_like(x, axis)};
+    const std::vector<Array> all = lax::sort(std::span<const Array>(parts), axis, 2, true, descending);
+    return {lax::complex(all[0], all[1]), all[2]};
+  }
   const Array operands[] = {x, places_like(x, axis)};
   return lax::sort(std::span<const Array>(operands), axis, 1, true, descending);
 }
@@ -63,6 +69,13 @@ Array sort(const Operand& x, SortOptions options) {
   CallSiteScope here(x.site());
   const Along along("sort", x, options.axis);
   return ops::run("sort", fmt::format("{} {}", along.axis, options.descending), {along.x}, [&](Tracers t) {
+    if (is_complex(t[0].dtype())) {
+      // By the real part, then by the imaginary one.
+      const Array parts[] = {lax::real(t[0]), lax::imag(t[0])};
+      const std::vector<Array> both =
+          lax::sort(std::span<const Array>(parts), along.axis, 2, true, options.descending);
+      return lax::complex(both[0], both[1]);
+    }
     return lax::sort(t.first(1), along.axis, 1, true, options.descending).front();
   });
 }
@@ -179,7 +192,8 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
   const ElementType type = to_inexact(x.type());
   if (!is_floating(type.dtype))
     fail<DTypeError>("[{}] expected real numbers, got {}{}", name, to_string(x.aval()), ops::at());
-  const ElementType place_type = to_inexact(q.type());
+  ElementType place_type = to_inexact(q.type());
+  if (q.is_number() && type.dtype == DType::kF64) place_type.dtype = DType::kF64;
   const std::size_t rank = x.shape().size();
   const std::string key = fmt::format("{} {} {} {} {}", along.axis, options.axis.has_value(),
                                       options.keepdims, options.method, rank);
@@ -205,7 +219,7 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
     // A NaN is the last in order.
     Array last = ordered[{ellipsis, -1}];
     if (t[1].ndim() == 1) last = expand_dims(last, -1);
-    result = where(isnan(last), last, result);
+    result = where(isnan(last), stop_gradient(last), result);
     if (options.keepdims) {
       const bool many = t[1].ndim() == 1;
       if (many) result = moveaxis(result, -1, 0);

@@ -9,8 +9,8 @@
 #include "lockstep/ops/reduction.h"
 
 /// Sorting and related functions. NaN counts as the largest number; equal elements keep their order. Axes
-/// count from 0, or from -1 at the end; an axis out of range is a ShapeError, complex numbers are a
-/// DTypeError.
+/// count from 0, or from -1 at the end; an axis out of range is a ShapeError. sort and argsort take complex
+/// numbers, by the real part and then by the imaginary one; for the others they are a DTypeError.
 namespace lockstep {
 
 struct SortOptions {

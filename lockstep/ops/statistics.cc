@@ -8,6 +8,7 @@
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
+#include "lockstep/ops/complex.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/linear_algebra.h"
@@ -56,9 +57,10 @@ Array mean_of_numbers(const Array& given, const ReduceOptions& options) {
 
 Array variance_of_numbers(const Array& given, const VarianceOptions& options) {
   Array x = floating(given);
-  Array centered = x - mean_of_numbers(x, {options.axis, true});
-  Array count = sum(present(x), {options.axis, options.keepdims}) - options.ddof;
-  Array value = sum(square(without_nan(centered, 0)), {options.axis, options.keepdims}) / count;
+  // An infinity less the mean may be NaN, which counts.
+  Array centered = where(isnan(x), 0, x - mean_of_numbers(x, {options.axis, true}));
+  Array count = sum(real(present(x)), {options.axis, options.keepdims}) - options.ddof;
+  Array value = sum(real(centered * conj(centered)), {options.axis, options.keepdims}) / count;
   return where(count > 0, value, std::numeric_limits<double>::quiet_NaN());
 }
 
@@ -123,7 +125,16 @@ Array average(const Operand& x, ReduceOptions options) { return mean(x, options)
 
 Array average(const Operand& x, const Operand& weights, ReduceOptions options) {
   CallSiteScope here(x.site());
-  Array w = broadcast_to(weights, x.shape());
+  Array w = weights.as_array();
+  const Shape shape = x.shape();
+  if (w.ndim() == 1 && shape.size() > 1 && options.axis.axes() && options.axis.axes()->size() == 1) {
+    const auto along = static_cast<std::size_t>(ops::axis_of(
+        "average", options.axis.axes()->front(), static_cast<std::int64_t>(shape.size()), x.aval()));
+    Shape column(shape.size(), 1);
+    column[along] = w.size();
+    w = reshape(w, column);
+  }
+  w = broadcast_to(w, shape);
   return sum(x.as_array() * w, options) / sum(w, options);
 }
 
@@ -139,7 +150,7 @@ Array cov(const Operand& x, double ddof) {
         if (single) x = reshape(x, {1, -1});
         Array centered = x - mean(x, {.axis = 1, .keepdims = true});
         const double count = std::max(static_cast<double>(x.shape()[1]) - ddof, 0.0);
-        Array products = matmul(centered, transpose(centered)) / count;
+        Array products = matmul(centered, conj(transpose(centered))) / count;
         return single ? reshape(products, {}) : products;
       },
       ddof);
@@ -150,9 +161,10 @@ Array corrcoef(const Operand& x) {
     Array c = cov(x);
     if (c.ndim() == 0) return c / c;
     const std::int64_t n = c.shape()[0];
-    Array diagonal = sqrt(sum(c * eye(n, n, c.dtype()), 1));
+    Array diagonal = sqrt(real(sum(c * eye(n, n, c.dtype()), 1)));
     Array scaled = c / reshape(diagonal, {n, 1}) / reshape(diagonal, {1, n});
-    return clip(scaled, -1.0, 1.0);
+    if (!is_complex(c.dtype())) return clip(scaled, -1.0, 1.0);
+    return complex(clip(real(scaled), -1.0, 1.0), clip(imag(scaled), -1.0, 1.0));
   });
 }
 
