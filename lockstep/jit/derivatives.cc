@@ -6,6 +6,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/pmap_axis.h"
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/vmap.h"
 #include "lockstep/ops/creation.h"
@@ -25,6 +26,7 @@ struct LinearProgram {
   std::vector<bool> known_output;  ///< of each derivative: whether it depends on no tangent
   std::vector<Aval> given;         ///< of each tangent (cotangent) of the caller's, the aval it must have
   std::vector<Aval> result;        ///< of each derivative that a call gives back, its aval
+  bool forwards = true;
 };
 namespace {
 
@@ -51,6 +53,7 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
     wrt[i] = is_inexact(inputs[i].dtype());
     arguments.push_back(program.aval(program.inputs[i]));
   }
+  linear.forwards = forwards;
   linear.given = forwards ? arguments : outputs;
   linear.result = forwards ? outputs : arguments;
 
@@ -116,7 +119,8 @@ std::vector<Array> apply_linear(const LinearProgram& linear, const std::vector<A
   const auto constants = needed.end() - num_constants;
   std::vector<Array> inputs(needed.begin(), constants);
   for (std::size_t i = 0; i < tangents.size(); ++i) {
-    if (is_inexact(linear.given[i].dtype)) inputs.push_back(tangents[i]);
+    if (!is_inexact(linear.given[i].dtype)) continue;
+    inputs.push_back(linear.forwards ? tangents[i] : cotangent_of_copies(tangents[i], linear.given[i]));
   }
   std::vector<Array> computed = run_program(linear.program, inputs);
   auto next_computed = computed.begin();
@@ -217,7 +221,9 @@ Linearized linearized(const TreeFunction& function, bool forwards, std::string_v
   auto linear = std::make_shared<LinearProgram>();
   tree::AnyTree result;
   const std::vector<Array> outputs =
-      run_in_trace(operation, site, all_leaves(arguments), [&](const std::vector<Array>& given) {
+      run_in_trace(operation, site, all_leaves(arguments), [&](std::vector<Array> given) {
+        for (Array& array : given)
+          if (!forwards) array = own_copy(array);
         // The inputs of the traced function: the differentiated ones, then those from outside.
         std::vector<Array> inputs;
         std::span<const Array> rest = given;

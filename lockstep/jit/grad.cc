@@ -5,6 +5,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
+#include "lockstep/jit/pmap_axis.h"
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -48,7 +49,7 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
       trace.builder()
           .emit(full_p(), OpParams::of(FullParams{Scalar::of(1.0), loss.dtype, {}, loss.weak_type}), {})
           .front();
-  values.push_back(loss.varying.empty() ? one : lax::pvary(one, loss.varying));
+  values.push_back(trace.value_of(cotangent_of_copies(trace.wrap(one), loss)));
   std::vector<Value> results = transforms::inline_program(trace.builder(), vjp, values);
   std::vector<Array> outputs, grads;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -70,7 +71,9 @@ ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const st
     argument_of.resize(argument_of.size() + count, i);
   }
   const std::vector<Array> outputs =
-      run_in_trace("value_and_grad", site, all_leaves(arguments), [&](const std::vector<Array>& given) {
+      run_in_trace("value_and_grad", site, all_leaves(arguments), [&](std::vector<Array> given) {
+        for (std::size_t i = 0; i < given.size(); ++i)
+          if (wrt[i]) given[i] = own_copy(given[i]);
         TracedFunction call;
         {
           DerivativeDepth once_more(DerivativeDepth::current() + 1);

@@ -9,6 +9,7 @@
 #include "lockstep/base/named_scope.h"
 #include "lockstep/jit/call_cache.h"
 #include "lockstep/jit/jit_cache.h"
+#include "lockstep/jit/pmap_axis.h"
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
 #include "lockstep/program/axis_env.h"
@@ -100,17 +101,8 @@ Array without_mapped(const Array& array, std::optional<int> mapped) {
   return lax::reshape(array, shape);
 }
 
-Array with_mapped(const Array& array, std::optional<int> mapped, const std::string& axis,
-                  const CallSite& site) {
-  const std::vector<std::string>& varying = array.aval().varying;
-  if (!mapped) {
-    if (varying.empty()) return array;
-    fail<ShardingError>(
-        "[pmap] a result ({}) differs between the devices along '{}', but its out_axes entry is none (at "
-        "{}); give a "
-        "dimension, or reduce it with psum or pmean",
-        to_string(array.aval()), axis, site.to_string());
-  }
+Array with_mapped(const Array& array, std::optional<int> mapped, const CallSite& site) {
+  if (!mapped) return array;
   Shape shape = array.shape();
   if (*mapped < 0 || *mapped > static_cast<int>(shape.size())) {
     fail<ShardingError>("[pmap] out_axes has {}, but a result is {} (at {})", *mapped,
@@ -118,6 +110,34 @@ Array with_mapped(const Array& array, std::optional<int> mapped, const std::stri
   }
   shape.insert(shape.begin() + *mapped, 1);
   return lax::reshape(array, shape);
+}
+
+/// Whether the equation may make values that differ between the devices of ones that do not.
+bool makes_differ(const Equation& equation) {
+  const auto programs = programs_of(equation);
+  if (programs.empty()) {
+    return equation.primitive->sets_varying && equation.primitive != &pvary_p();
+  }
+  return std::ranges::any_of(programs, [](const NestedProgram& nested) {
+    return std::ranges::any_of(nested.program->equations, makes_differ);
+  });
+}
+
+/// Whether each output differs between the devices. The avals do not say it where a derivative was taken of
+/// each device's own copy.
+std::vector<bool> differing_outputs(const Program& program) {
+  std::vector<bool> differs(program.variables.size());
+  auto at = [&](Var var) { return differs[static_cast<std::size_t>(var)]; };
+  for (Var input : program.inputs)
+    differs[static_cast<std::size_t>(input)] = !program.aval(input).varying.empty();
+  for (const Equation& equation : program.equations) {
+    const bool any = makes_differ(equation) || std::ranges::any_of(equation.inputs, at);
+    for (Var output : equation.outputs)
+      differs[static_cast<std::size_t>(output)] = any && !program.aval(output).varying.empty();
+  }
+  std::vector<bool> results;
+  for (Var output : program.outputs) results.push_back(at(output));
+  return results;
 }
 
 void check_outside_of_traces(const CallSite& site) {
@@ -152,6 +172,7 @@ class PmapTrace {
   std::vector<PartitionSpec> in_specs_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<AxisEnvScope> axes_;
+  std::optional<PmapAxis> axis_;
   std::optional<Trace> trace_;
 };
 
@@ -161,6 +182,7 @@ PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
       mesh_(pmap_mesh(cache.options(), cache.site())),
       local_(local_part(mesh_, cache.site())) {
   axes_.emplace(mesh_.axis_env());
+  axis_.emplace(cache.options().axis_name);
   trace_.emplace(cache.calls_.name());
 }
 
@@ -184,6 +206,7 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
   const TreeOption option{"pmap", "out_axes", "result", site.to_string()};
   std::vector<PartitionSpec> out_specs;
   std::vector<Array> outputs;
+  std::vector<bool> is_mapped;
   for (std::size_t i = 0; i < count; ++i) {
     const tree::TreeRef element = result->element(i);
     const auto axes = option.required_values<ShardingError>(options.out_axes, i, element, count);
@@ -191,12 +214,22 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
     element.for_each_leaf([&](const Array& array) {
       const std::optional<int> mapped = axes[k++];
       out_specs.push_back(mapped_spec(mapped, options.axis_name));
-      outputs.push_back(with_mapped(array, mapped, options.axis_name, site));
+      is_mapped.push_back(mapped.has_value());
+      outputs.push_back(with_mapped(array, mapped, site));
     });
   }
   Program program = trace_->finish(outputs);
+  const std::vector<bool> differs = differing_outputs(program);
+  for (std::size_t i = 0; i < differs.size(); ++i) {
+    if (is_mapped[i] || !differs[i]) continue;
+    fail<ShardingError>(
+        "[pmap] a result ({}) differs between the devices along '{}', but its out_axes entry is none (at "
+        "{}); give a dimension, or reduce it with psum or pmean",
+        to_string(program.aval(program.outputs[i])), options.axis_name, site.to_string());
+  }
   std::vector<Array> captures = trace_->captures();
   trace_.reset();
+  axis_.reset();
   axes_.reset();
   const auto tracing = std::chrono::steady_clock::now() - start_;
 
