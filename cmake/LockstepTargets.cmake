@@ -16,6 +16,9 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 add_library(lockstep_options INTERFACE)
 target_compile_options(lockstep_options INTERFACE
                        "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-missing-field-initializers>")
+if(LOCKSTEP_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # It takes the sources of a batch for headers.
+  target_compile_options(lockstep_options INTERFACE "$<BUILD_INTERFACE:-Wno-subobject-linkage>")
+endif()
 target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)

@@ -16,7 +16,7 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4c53'5347;
+constexpr std::uint32_t kSegmentMagic = 0x4c53'5347;
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -47,7 +47,7 @@ std::pair<Segment, FileDescriptor> Segment::create(int members) {
   }
   Segment segment(fd, members);
   SegmentHeader& header = segment.header();
-  header.magic = kMagic;
+  header.magic = kSegmentMagic;
   header.members = static_cast<std::uint32_t>(members);
   return {std::move(segment), std::move(fd)};
 }
@@ -63,7 +63,7 @@ Segment Segment::open(const FileDescriptor& fd, int members) {
   }
   Segment segment(fd, members);
   const SegmentHeader& header = segment.header();
-  if (header.magic != kMagic || header.members != static_cast<std::uint32_t>(members)) {
+  if (header.magic != kSegmentMagic || header.members != static_cast<std::uint32_t>(members)) {
     fail("the shared memory that a peer handed over is of another version of Lockstep");
   }
   return segment;
