@@ -62,7 +62,7 @@ Array logistic(const KeyOperand& key, const Shape& shape, DType dtype) {
 
 Array cauchy(const KeyOperand& key, const Shape& shape, DType dtype) {
   return drawn("cauchy", key, {}, shape, dtype, [&](Tracers t) {
-    Array u = uniform(t[0], shape, dtype, finfo(dtype).tiny, 1.0);
+    Array u = uniform(t[0], shape, dtype, finfo(dtype).eps, 1.0);
     return tan(std::numbers::pi * (u - 0.5));
   });
 }

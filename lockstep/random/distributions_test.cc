@@ -31,6 +31,10 @@ TEST(Distributions, AgreeWithJax) {
   EXPECT_THAT(rademacher(k, {6}).to_host<std::int32_t>(), ::testing::ElementsAre(1, -1, -1, -1, 1, -1));
 }
 
+TEST(Distributions, CauchyOfFewBits_BeginsAtEpsilon) {
+  expect_close(astype(cauchy(key(8), {3}, bfloat16), float32), {-0.75F, -1.015625F, -0.67578125F});
+}
+
 TEST(Distributions, OfAnotherDType_HaveIt) {
   EXPECT_EQ(exponential(key(1), {3}, float64).dtype(), float64);
   EXPECT_EQ(laplace(key(1), {3}, bfloat16).dtype(), bfloat16);

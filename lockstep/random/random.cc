@@ -137,8 +137,15 @@ Array randint(const KeyOperand& key, const Shape& shape, const Operand& minval, 
   const Bound low = bound_of(minval, dtype), high = bound_of(maxval, dtype);
   return ops::run("random::randint", fmt::format("{} {}", key_of(shape, dtype), high.too_high),
                   {key.as_array(), low.array, high.array}, [&](Tracers t) {
-                    const DType drawn = unsigned_of(dtype);
-                    Array low = ops::broadcast(t[1], shape), high_bound = ops::broadcast(t[2], shape);
+                    // At least 32 bits, so that the numbers are nearly uniform.
+                    const bool is_small = size_of(dtype) < 4;
+                    const DType computed = is_small ? DType::kI32 : dtype, drawn = unsigned_of(computed);
+                    auto bound = [&](const Array& x) {
+                      return ops::broadcast(lax::convert_element_type(x, computed), shape);
+                    };
+                    Array low = bound(t[1]), high_bound = bound(t[2]);
+                    if (is_small && high.too_high)
+                      high_bound = lax::add(high_bound, lax::full_like(high_bound, 1));
                     const auto [high_key, low_key] = random::split<2>(t[0]);
                     Array high_bits = traced_bits(high_key.data(), shape, drawn),
                           low_bits = traced_bits(low_key.data(), shape, drawn);
@@ -146,7 +153,7 @@ Array randint(const KeyOperand& key, const Shape& shape, const Operand& minval, 
                     Array one = lax::full_like(span, 1), empty = lax::le(high_bound, low);
                     // One more if maxval is the dtype's highest number plus 1; it may wrap to 0, and a
                     // remainder by 0 is x.
-                    if (high.too_high) span = lax::add(span, one);
+                    if (!is_small && high.too_high) span = lax::add(span, one);
                     span = lax::select(empty, one, span);
                     // (high_bits * 2^bits + low_bits) mod span, in the bits that there are.
                     Array half = lax::rem(
@@ -154,7 +161,8 @@ Array randint(const KeyOperand& key, const Shape& shape, const Operand& minval, 
                     Array multiplier = lax::rem(lax::mul(half, half), span);
                     Array offset =
                         lax::add(lax::mul(lax::rem(high_bits, span), multiplier), lax::rem(low_bits, span));
-                    return lax::add(low, lax::convert_element_type(lax::rem(offset, span), dtype));
+                    const Array from_low = lax::convert_element_type(lax::rem(offset, span), computed);
+                    return lax::convert_element_type(lax::add(low, from_low), dtype);
                   });
 }
 

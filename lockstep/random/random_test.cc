@@ -109,6 +109,15 @@ TEST(Random, WholeNumbers_AreJaxs) {
   EXPECT_THAT(values<std::int32_t>(randint(test_key(), {6}, -5, 100)), ElementsAre(94, 49, 76, -1, 84, 19));
   EXPECT_THAT(values<std::uint8_t>(randint(test_key(), {6}, 0, 256, uint8)),
               ElementsAre(196, 18, 183, 193, 141, 107));
+  // Of fewer than 32 bits as many are drawn as of 32.
+  EXPECT_THAT(values<std::int8_t>(randint(test_key(), {6}, -128, 128, int8)),
+              ElementsAre(68, -110, 55, 65, 13, -21));
+  EXPECT_THAT(values<std::int16_t>(randint(test_key(), {6}, -30000, 30000, int16)),
+              ElementsAre(22644, 10914, 28071, -7631, -4291, -28581));
+  EXPECT_THAT(values<std::uint16_t>(randint(test_key(), {6}, 0, 65536, uint16)),
+              ElementsAre(13508, 45074, 33975, 48321, 49805, 40299));
+  EXPECT_THAT(values<std::int8_t>(randint(key(80), {3}, 3, 117, int8)), ElementsAre(40, 24, 73));
+  EXPECT_THAT(values<std::int8_t>(randint(test_key(), {2}, 5, 5, int8)), ElementsAre(5, 5));
   EXPECT_THAT(values<std::int32_t>(randint(test_key(), {6}, -2147483648, 2147483647)),
               ElementsAre(977810628, 1236381714, -1367112521, -1019495231, -1671904627, -1277190805));
   EXPECT_THAT(values<std::int64_t>(randint(test_key(), {4}, -1000000000000, 1000000000000, int64)),
