@@ -19,6 +19,15 @@ std::vector<Aval> avals_of(const Program& program, const std::vector<Var>& vars)
   return avals;
 }
 
+/// Throws ShapeError if the array has more bytes than an i64 can count.
+void check_bytes(const Aval& aval) {
+  auto bytes = static_cast<std::int64_t>(size_of(aval.dtype));
+  bool fits = true;
+  for (std::int64_t size : aval.shape) fits = !__builtin_mul_overflow(bytes, size, &bytes) && fits;
+  if (!fits && std::ranges::find(aval.shape, 0) == aval.shape.end())
+    fail<ShapeError>("the result {} would have more than 2^63 bytes", to_string(aval));
+}
+
 /// "a" to "z", "aa" and so on.
 std::string letters(int index) {
   std::string text;
@@ -107,6 +116,7 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
   std::vector<Aval> results;
   try {
     results = primitive.shape(avals, params);
+    for (const Aval& aval : results) check_bytes(aval);
   } catch (const ShapeError& error) {
     rethrow_with_place(primitive, error, avals);
   } catch (const DTypeError& error) {
