@@ -238,6 +238,14 @@ TEST(ForiLoop, WithNumbers_HasAGradient_WithArraysRunsAsOften) {
             0);
 }
 
+TEST(ForiLoop, OfMoreThan2To31Steps_IsCompiled) {
+  auto f = [](Array x) {
+    return fori_loop(
+        0, 3'000'000'000, [&](Array, Array c) -> Array { return c + x; }, x);
+  };
+  EXPECT_NO_THROW(jit(f).lower(number(1.F)).compile());
+}
+
 TEST(ForiLoop, BoundsBeyond32Bits_AreCountedIn64) {
   const std::int64_t large = std::int64_t{1} << 33;
   auto last = [](Array i, Array) { return i; };

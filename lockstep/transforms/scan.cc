@@ -340,7 +340,7 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
   const std::string one = number(1), zero = initial[0], length = number(p.length),
                     last = number(p.length - 1);
   auto condition = [&](const Lowering::Names& values) {
-    return out.compare("LT", values[0], length, DType::kI32, {});
+    return out.compare("LT", values[0], length, index_dtype, {});
   };
   auto step = [&](const Lowering::Names& values) {
     const std::string place = p.reverse ? binary("stablehlo.subtract", last, values[0]) : values[0];
