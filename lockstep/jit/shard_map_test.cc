@@ -33,6 +33,18 @@ TEST(ShardMap, FunctionSeesItsPart_AndResultsAreTheWhole) {
   EXPECT_EQ(y.sharding(), NamedSharding(line_mesh(), P("x")));
 }
 
+TEST(ShardMap, PsumOfBools_CountsThem) {
+  const Array x = array({1.F, -1.F, 2.F, -3.F});
+  auto over_devices = [&](auto f) {
+    return shard_map([f](Array x) { return f(x > 0.); },
+                     {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}})(x);
+  };
+  const Array count = over_devices([](Array x) { return psum(x, "x"); });
+  EXPECT_EQ(count.dtype(), int32);
+  EXPECT_EQ(count.to_host<std::int32_t>(), std::vector<std::int32_t>{2});
+  expect_equal(over_devices([](Array x) { return pmean(x, "x"); }), array({0.5F}));
+}
+
 TEST(ShardMap, MatmulWithASplitContraction_NeedsPsum) {
   auto multiply =
       shard_map([](Array a, Array b) { return psum(matmul(a, b), "y"); },

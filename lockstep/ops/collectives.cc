@@ -5,6 +5,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/collectives.h"
+#include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
@@ -25,6 +26,11 @@ Array operand(std::string_view operation, const Operand& x, const AxisNames& axe
   return x.as_array();
 }
 
+/// Bools as 0 and 1.
+Array counted(const Array& x) {
+  return x.dtype() == DType::kBool ? lax::convert_element_type(x, DType::kI32) : x;
+}
+
 std::int64_t dimension(std::string_view operation, std::int64_t axis, const Array& x) {
   return ops::axis_of(operation, axis, x.ndim(), x.aval());
 }
@@ -33,12 +39,12 @@ std::int64_t dimension(std::string_view operation, std::int64_t axis, const Arra
 
 Array psum(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  return lax::psum(operand("psum", x, axes), axes, std::move(options.axis_index_groups));
+  return lax::psum(counted(operand("psum", x, axes)), axes, std::move(options.axis_index_groups));
 }
 
 Array pmean(const Operand& x, const AxisNames& axes, ReduceOverDevicesOptions options) {
   CallSiteScope here(x.site());
-  const Array given = operand("pmean", x, axes);
+  const Array given = counted(operand("pmean", x, axes));
   const std::int64_t devices = lax::group_size(axes, options.axis_index_groups);
   return divide(lax::psum(given, axes, std::move(options.axis_index_groups)), devices);
 }
@@ -63,7 +69,7 @@ Array all_gather(const Operand& x, const AxisNames& axes, AllGatherOptions optio
 
 Array psum_scatter(const Operand& x, const AxisNames& axes, PsumScatterOptions options) {
   CallSiteScope here(x.site());
-  Array whole = operand("psum_scatter", x, axes);
+  Array whole = counted(operand("psum_scatter", x, axes));
   const std::int64_t along = dimension("psum_scatter", options.scatter_dimension, whole);
   const std::int64_t size = whole.shape()[static_cast<std::size_t>(along)],
                      devices = lax::group_size(axes, options.axis_index_groups);
