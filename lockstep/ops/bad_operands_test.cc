@@ -143,7 +143,7 @@ TEST_F(BadOperands, OfShapesThatDoNotFit_AreShapeErrors) {
          lexsort({x, y});
        },
        {"[lexsort]", "f32[2,3]", "f32[4,5]"}},
-      {[&] { average(x, y); }, {"[broadcast_to]", "f32[2,3]", "f32[4,5]"}},
+      {[&] { average(x, y); }, {"[average]", "f32[2,3]", "f32[4,5]"}},
       {[&] { cov(cube); }, {"[cov]", "f32[2,3,4]"}},
   });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/elementwise.h"
 
+#include <numbers>
+
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/arithmetic.h"
 #include "lockstep/program/primitives/complex.h"
@@ -47,6 +49,19 @@ Array zeros(const Array& like) { return lax::full_like(like, 0); }
 Array with_sign_of(const Array& rem, const Array& y) {
   Array differs = lax::ne(lax::lt(rem, zeros(rem)), lax::lt(y, zeros(y)));
   return lax::select(lax::logical_and(differs, lax::ne(rem, zeros(rem))), lax::add(rem, y), rem);
+}
+
+/// The larger operand, by its real part and then by its imaginary one, is taken out of the sum. The imaginary
+/// part of the result is within ±pi.
+Array complex_logaddexp(const Array& x, const Array& y) {
+  const Array a = lax::real(x), b = lax::real(y);
+  const Array is_tie = lax::logical_and(lax::eq(a, b), lax::gt(lax::imag(x), lax::imag(y)));
+  const Array is_first = lax::logical_or(lax::gt(a, b), is_tie);
+  const Array most = lax::select(is_first, x, y), least = lax::select(is_first, y, x);
+  const Array sum = lax::add(most, lax::log1p(lax::exp(lax::sub(least, most))));
+  const Array pi = lax::full_like(a, std::numbers::pi), turn = lax::full_like(a, 2 * std::numbers::pi);
+  const Array angle = with_sign_of(lax::rem(lax::add(lax::imag(sum), pi), turn), turn);
+  return lax::complex(lax::real(sum), lax::sub(angle, pi));
 }
 
 }  // namespace
@@ -146,8 +161,9 @@ Array reciprocal(const Operand& x) {
 }
 
 Array logaddexp(const Operand& x, const Operand& y) {
-  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y},
-                          [](Tracers t) { return lax::logaddexp(t[0], t[1]); });
+  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
+    return is_complex(t[0].dtype()) ? complex_logaddexp(t[0], t[1]) : lax::logaddexp(t[0], t[1]);
+  });
 }
 
 Array astype(const Operand& x, DType dtype) {

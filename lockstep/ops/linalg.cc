@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
+#include "lockstep/ops/complex.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
@@ -224,6 +225,29 @@ Array sqrtm(const Operand& x) {
   return of_one("sqrtm", x, true, [](const Array& x) -> std::vector<Array> { return {lax::sqrtm(x)}; })[0];
 }
 
+namespace {
+
+/// |y|², without a root.
+Array squares(const Array& y) {
+  return is_complex(y.dtype()) ? square(real(y)) + square(imag(y)) : square(y);
+}
+
+Array matrix_norm(const Array& y, double ord, bool keepdims) {
+  const double size = std::abs(ord);
+  if (y.ndim() != 2 || (size != 1 && size != 2 && !std::isinf(size))) {
+    fail(
+        "[linalg::norm] expected a vector, or a matrix and an ord of 1, -1, 2, -2, infinity or -infinity, "
+        "got {} "
+        "and {}{}; pass an axis for norms of vectors, or no ord for the norm over all elements",
+        to_string(y.aval()), ord, ops::at());
+  }
+  const Array norms = size == 2 ? svdvals(y) : sum(abs(y), std::isinf(size) ? 1 : 0);
+  const Array norm = ord < 0 ? min(norms) : norms.size() == 0 ? sum(norms) : max(norms);
+  return keepdims ? reshape(norm, {1, 1}) : norm;
+}
+
+}  // namespace
+
 Array norm(const Operand& x, NormOptions options) {
   CallSiteScope here(x.site());
   const double ord = options.ord.value_or(2);
@@ -233,7 +257,8 @@ Array norm(const Operand& x, NormOptions options) {
     const ElementType type = to_inexact({t[0].dtype(), t[0].aval().weak_type});
     Array y = ops::convert(t[0], type);
     const ReduceOptions over{options.axis ? Axes(*options.axis) : Axes(), options.keepdims};
-    if (ord == 2) return sqrt(sum(square(abs(y)), over));
+    if (options.ord && !options.axis && y.ndim() != 1) return matrix_norm(y, ord, options.keepdims);
+    if (ord == 2) return sqrt(sum(squares(y), over));
     if (ord > 0 && std::isinf(ord) && y.size() == 0) return sum(abs(y), over);
     if (std::isinf(ord)) return ord > 0 ? maximum(max(abs(y), over), 0) : min(abs(y), over);
     if (ord == 0) return sum(astype(y != 0, real_dtype(y.dtype())), over);

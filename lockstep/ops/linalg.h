@@ -133,13 +133,16 @@ Array matrix_power(const Operand& x, std::int64_t n);
 
 struct NormOptions {
   std::optional<double> ord = {};  ///< by default 2; infinity and -infinity: the largest and smallest
-                                   ///< absolute value
+                                   ///< absolute value, or sum of a row
   std::optional<std::int64_t> axis = {};
   bool keepdims = false;
 };
 
 /// The norm of vectors along the axis: (sum |x|^ord)^(1/ord); ord 0 counts the elements that are not 0.
-/// Without an axis it is the norm over all elements, which for a matrix is the Frobenius norm.
+/// Without an axis and ord it is the norm over all elements, which for a matrix is the Frobenius norm.
+/// Without an axis a matrix has the norm that ord says: 1 and -1 the largest and smallest sum |x| of a
+/// column, 2 and -2 singular value, infinity and -infinity sum |x| of a row. Throws Error for other ords and
+/// more dimensions.
 Array norm(const Operand& x, NormOptions options = {});
 
 }  // namespace lockstep::linalg

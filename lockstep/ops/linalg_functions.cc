@@ -7,6 +7,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/arithmetic.h"
 #include "lockstep/ops/comparison.h"
+#include "lockstep/ops/complex.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
@@ -45,6 +46,22 @@ Array solve_matrices(const Array& a, const Array& b) {
 namespace {
 
 using namespace internal;
+
+/// The system of the real and imaginary parts, which has twice as many rows.
+Array solve_complex(const Operand& a, const Operand& b) {
+  const Array re = real(a), im = imag(a);
+  check("solve", re, true);
+  check_system("solve", a, b);
+  const bool vector = b.shape().size() == 1;
+  const auto above = [](const Array& x, const Array& y) { return concatenate({x, y}, -2); };
+  const auto beside = [](const Array& x, const Array& y) { return concatenate({x, y}, -1); };
+  const auto columns = [&](const Array& x) { return vector ? expand_dims(x, 1) : x; };
+  const Array y = solve(above(beside(re, -im), beside(im, re)), above(columns(real(b)), columns(imag(b))));
+  const std::int64_t n = re.shape().back();
+  const Array both = complex(y[{ellipsis, lockstep::slice(0, n), lockstep::slice()}],
+                             y[{ellipsis, lockstep::slice(n, 2 * n), lockstep::slice()}]);
+  return vector ? squeeze(both, -1) : both;
+}
 
 /// The sign of the permutation: 1 for an even number of exchanges, else -1. A row exchanged with itself does
 /// not count.
@@ -187,6 +204,7 @@ Array pinv_tangent(const Array& a, const Array& da, const Array& p) {
 
 Array solve(const Operand& a, const Operand& b) {
   CallSiteScope here(a.site());
+  if (is_complex(a.type().dtype) || is_complex(b.type().dtype)) return solve_complex(a, b);
   check("solve", a, true);
   check_system("solve", a, b);
   const bool vector = b.shape().size() == 1;
@@ -227,6 +245,7 @@ Array lu_solve(const LUFactor& factor, const Operand& b, int trans) {
 
 Array inv(const Operand& x) {
   CallSiteScope here(x.site());
+  if (is_complex(x.type().dtype)) return solve_complex(x, identity_like(real(x)));
   check("inv", x, true);
   return run("inv", {x.as_array()},
              [](Tracers t) { return std::vector<Array>{solve_matrices(t[0], identity_like(t[0]))}; })[0];

@@ -203,7 +203,9 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
     const DType exact = type.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
     const Array place = lax::convert_element_type(t[1], exact) * (static_cast<double>(n - 1) / whole);
     const Array low = floor(place), high = ceil(place);
-    auto at = [&](const Array& where) { return ordered[{ellipsis, astype(where, place_dtype(n))}]; };
+    auto at = [&](const Array& where) {
+      return ordered[{ellipsis, astype(clip(where, 0.0, static_cast<double>(n - 1)), place_dtype(n))}];
+    };
     Array result;
     if (options.method == "lower") {
       result = at(low);
@@ -279,7 +281,9 @@ Array diff(const Operand& x, std::int64_t n, std::int64_t axis) {
       Shape start(shape.size(), 0), limit = shape;
       start[d] = 1;
       limit[d] = shape[d] - 1;
-      result = lax::sub(lax::slice(result, start, shape), lax::slice(result, Shape(shape.size(), 0), limit));
+      const Array later = lax::slice(result, start, shape),
+                  earlier = lax::slice(result, Shape(shape.size(), 0), limit);
+      result = result.dtype() == DType::kBool ? lax::ne(later, earlier) : lax::sub(later, earlier);
     }
     return result;
   });

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
@@ -125,17 +126,32 @@ Array average(const Operand& x, ReduceOptions options) { return mean(x, options)
 
 Array average(const Operand& x, const Operand& weights, ReduceOptions options) {
   CallSiteScope here(x.site());
-  Array w = weights.as_array();
   const Shape shape = x.shape();
-  if (w.ndim() == 1 && shape.size() > 1 && options.axis.axes() && options.axis.axes()->size() == 1) {
-    const auto along = static_cast<std::size_t>(ops::axis_of(
-        "average", options.axis.axes()->front(), static_cast<std::int64_t>(shape.size()), x.aval()));
-    Shape column(shape.size(), 1);
-    column[along] = w.size();
-    w = reshape(w, column);
+  std::vector<std::int64_t> axes;
+  for (std::int64_t axis : options.axis.axes().value_or(axes))
+    axes.push_back(ops::axis_of("average", axis, x.aval().rank(), x.aval()));
+  Shape along, spread(shape.size(), 1);
+  for (std::int64_t axis : axes) {
+    along.push_back(shape[static_cast<std::size_t>(axis)]);
+    spread[static_cast<std::size_t>(axis)] = along.back();
   }
-  w = broadcast_to(w, shape);
-  return sum(x.as_array() * w, options) / sum(w, options);
+  const bool of_axes = !axes.empty() && weights.shape() == along && along != shape;
+  if (!of_axes && weights.shape() != shape) {
+    fail<ShapeError>(
+        "[average] weights {} do not fit {}{}; expected one for each element, or, with an axis, for each "
+        "element "
+        "along it, of shape {}",
+        to_string(weights.aval()), to_string(x.aval()), ops::at(), to_string(axes.empty() ? shape : along));
+  }
+  Array w = weights.as_array();
+  if (of_axes) {
+    std::vector<std::int64_t> order(axes.size());  // those of the weights by the dimensions of x
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](std::int64_t i) { return axes[static_cast<std::size_t>(i)]; });
+    w = reshape(transpose(w, order), spread);
+  }
+  const Array total = sum(w, {options.axis, options.keepdims});
+  return sum(x.as_array() * w, options) / total;
 }
 
 Array cov(const Operand& x, double ddof) {

@@ -26,8 +26,8 @@ Array ptp(const Operand& x, ReduceOptions options = {});
 /// The number of elements that are not 0 (or are true): i32.
 Array count_nonzero(const Operand& x, ReduceOptions options = {});
 
-/// sum(x * weights) / sum(weights). Weights of one dimension belong to the axis, where one is given; others
-/// broadcast to x. Without weights, the mean.
+/// sum(x * weights) / sum(weights), with a weight for each element, or for each along the axes. Without
+/// weights, the mean.
 Array average(const Operand& x, ReduceOptions options = {});
 Array average(const Operand& x, const Operand& weights, ReduceOptions options = {});
 
