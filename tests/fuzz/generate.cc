@@ -4,10 +4,11 @@
 #include <algorithm>
 
 #include "tests/fuzz/generator.h"
+#include "tests/fuzz/golden.h"
 
 namespace lockstep::fuzz {
 
-Generator::Generator(std::uint64_t seed) : random_(seed) {
+Generator::Generator(std::uint64_t seed) : random_(seed), decides_(seed >= kGoldenPrograms) {
   program_.seed = seed;
   // Rules hold references to types and facts while they make others.
   program_.types.reserve(4096);
@@ -50,6 +51,7 @@ void Generator::add_inputs(Scope& scope) {
     const std::int64_t role = random_.below(10);
     input.role = role < 7 ? Role::kArgument : role < 9 ? Role::kDonated : Role::kCaptured;
     input.spec = random_spec(t.shape, axes_of(program_.mesh));
+    if (decides_ && !input.spec.empty()) placed_.insert(input.value);
     // Now and then it comes from elsewhere, over another mesh.
     static const std::vector<std::vector<std::int64_t>> meshes{{8}, {2, 4}, {4, 2}, {2, 2, 2}};
     while (random_.percent(25) && input.before.size() < 2) {
@@ -68,6 +70,7 @@ bool Generator::step(Scope& scope) {
     Rule rule;
     int weight;
     bool nested;
+    int first_weight = weight;  ///< of the first seeds
   };
   static const std::vector<Choice> choices{
       {&Generator::unary, 14, false},
@@ -92,22 +95,23 @@ bool Generator::step(Scope& scope) {
       {&Generator::call, 4, true},
       {&Generator::map_examples, 6, true},
       {&Generator::scan, 6, true},
-      {&Generator::while_loop, 2, true},
-      {&Generator::branches, 4, true},
+      {&Generator::while_loop, 0, true, 2},
+      {&Generator::decided_loop, 14, true, 0},
+      {&Generator::branches, 6, true, 4},
+      {&Generator::pole, 3, true, 0},
+      {&Generator::sort_by, 3, false, 0},
       {&Generator::gradient, 4, true},
       {&Generator::forward, 3, true},
       {&Generator::backward, 2, true},
       {&Generator::jacobian, 2, true},
       {&Generator::own_derivative, 6, false},
   };
-  static const int total = [] {
-    int sum = 0;
-    for (const Choice& each : choices) sum += each.weight;
-    return sum;
-  }();
+  const auto weight = [this](const Choice& each) { return decides_ ? each.weight : each.first_weight; };
+  int total = 0;
+  for (const Choice& each : choices) total += weight(each);
   std::int64_t at = random_.below(total);
   for (const Choice& each : choices) {
-    at -= each.weight;
+    at -= weight(each);
     if (at >= 0) continue;
     if (each.nested && scope.depth >= 2) return false;
     // A rule that gives up has perhaps made operations on the way; they stay, and what is not used goes.
@@ -172,17 +176,28 @@ void Generator::add_shardings(const std::vector<Value>& outputs) {
 }
 
 Program Generator::run() {
-  static const std::vector<std::vector<std::int64_t>> meshes{{8}, {2, 4}, {4, 2}, {2, 2, 2}, {2, 2, 2}};
-  program_.mesh = random_.pick(meshes);
+  static const std::vector<std::vector<std::int64_t>> meshes{{8}, {2, 4}, {4, 2}, {2, 2, 2}, {2, 2, 2}},
+      fewer{{3}, {5}, {6}, {7}, {2, 3}, {3, 2}};
+  program_.mesh = random_.pick(decides_ && random_.percent(40) ? fewer : meshes);
   // Few sizes and dtypes, so that values fit together; the sizes that meshes divide are the likelier.
   static const std::vector<std::int64_t> sizes{8, 8, 8, 8, 4, 4, 4, 2, 2, 0, 1, 3, 5, 6, 7, 9};
   for (int i = 0; i < 3; ++i) sizes_.push_back(random_.pick(sizes));
+  if (decides_ && program_.mesh.size() == 1) sizes_.push_back(program_.mesh[0]);
   static const std::vector<DType> dtypes{DType::kF32, DType::kF32,  DType::kF32, DType::kF32,  DType::kF32,
                                          DType::kI32, DType::kI32,  DType::kF64, DType::kBF16, DType::kF16,
                                          DType::kC64, DType::kBool, DType::kI8,  DType::kI16,  DType::kI64,
                                          DType::kU8,  DType::kU16,  DType::kU32, DType::kU64};
-  dtypes_ = {DType::kF32};
-  for (int i = 0; i < 3; ++i) dtypes_.push_back(random_.pick(dtypes));
+  static const std::vector<DType> wholes{DType::kI32, DType::kI32, DType::kI32, DType::kU8,
+                                         DType::kI8,  DType::kI16, DType::kI64, DType::kBool};
+  const std::int64_t kind = decides_ ? random_.below(10) : 0;
+  if (kind < 7) {
+    dtypes_ = {DType::kF32};
+    for (int i = 0; i < 3; ++i) dtypes_.push_back(random_.pick(dtypes));
+  } else if (kind < 8) {
+    dtypes_ = {DType::kC64, DType::kC64, DType::kF32};
+  } else {
+    for (int i = 0; i < 3; ++i) dtypes_.push_back(random_.pick(wholes));
+  }
   Scope scope;
   add_inputs(scope);
   grow(scope, static_cast<int>(random_.within(4, 10)));

@@ -236,6 +236,7 @@ bool Generator::indexed(Scope& scope) {
              rank(i) <= most_dimensions;
     });
     if (i && random_.percent(50)) return *i;
+    if (decides_ && random_.percent(40)) return index(scope);
     return constant(
         scope,
         {DType::kI32, most_dimensions > 0 && random_.percent(60) ? Shape{random_.within(1, 4)} : Shape{}});

@@ -110,13 +110,26 @@ class Generator {
   bool call(Scope& scope);
   bool map_examples(Scope& scope);
   bool scan(Scope& scope);
-  bool while_loop(Scope& scope);
-  bool branches(Scope& scope);
   bool gradient(Scope& scope);
   bool forward(Scope& scope);
   bool backward(Scope& scope);
   bool jacobian(Scope& scope);
   bool own_derivative(Scope& scope);
+
+  // generate_decisions.cc
+  std::optional<Value> decisive(Scope& scope);
+  Value shuffled(Scope& scope, Value v);
+  Value whole_of(Scope& scope, Value v);
+  Value decider(Scope& scope);
+  Value predicate(Scope& scope);
+  Value index(Scope& scope);
+  Value count(Scope& scope);
+  Value term(Scope& scope, Value v);
+  bool sort_by(Scope& scope);
+  bool while_loop(Scope& scope);
+  bool decided_loop(Scope& scope);
+  bool pole(Scope& scope);
+  bool branches(Scope& scope);
 
   // generate_sharded.cc
   bool shard_map(Scope& scope);
@@ -125,11 +138,12 @@ class Generator {
   bool mapped_collective(Scope& scope);
 
   Random random_;
+  const bool decides_;  ///< not one of the first seeds, for whose programs JAX's numbers are kept
   Program program_;
   std::vector<Fact> facts_;
   std::vector<std::int64_t> sizes_;
   std::vector<DType> dtypes_;
-  std::set<Value> placed_;  ///< results of shard_maps and constraints
+  std::set<Value> placed_;  ///< split inputs, and results of shard_maps and constraints
 };
 
 inline bool empty(const Shape& shape) {

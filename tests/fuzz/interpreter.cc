@@ -10,7 +10,10 @@ PartitionSpec partition_spec(const Spec& spec) { return PartitionSpec::from_entr
 Mesh mesh_of(const std::vector<std::int64_t>& sizes) {
   std::vector<std::pair<std::string, std::int64_t>> axes;
   for (std::size_t i = 0; i < sizes.size(); ++i) axes.emplace_back(axis_name(i), sizes[i]);
-  return make_mesh(axes);
+  std::int64_t count = 1;
+  for (std::int64_t size : sizes) count *= size;
+  const std::span<const Device> all = devices();
+  return make_mesh(axes, std::vector<Device>(all.begin(), all.begin() + count));
 }
 
 std::size_t Interpreter::replicas() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,6 +50,11 @@ class Interpreter {
   Arrays run_nested(const Node& node) const;
   Arrays gradient(const Node& node) const;
   Arrays choose(const Node& node) const;
+  Arrays decided_loop(const Node& node) const;
+
+  /// `run`, where the interpreter stands for one of the devices of a shard_map that is computed by other
+  /// means.
+  Arrays by_each(const Node& node, const std::function<Arrays(const Interpreter&)>& run) const;
 
   // collectives.cc
   Arrays shard_map(const Node& node) const;

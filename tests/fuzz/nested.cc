@@ -93,8 +93,11 @@ Arrays Interpreter::choose(const Node& node) const {
     for (const Body& body : node.bodies) functions.emplace_back(in, body);
     return switch_(which, functions, given);
   };
-  if (emulated_.empty() || only_ || node.ints[0] == 0) return run(*this);
-  // Each device by itself.
+  return node.ints[0] == 0 ? run(*this) : by_each(node, run);
+}
+
+Arrays Interpreter::by_each(const Node& node, const std::function<Arrays(const Interpreter&)>& run) const {
+  if (emulated_.empty() || only_) return run(*this);
   std::vector<Arrays> of_each;
   for (std::size_t r = 0; r < replicas(); ++r) {
     Interpreter one = *this;
@@ -106,6 +109,20 @@ Arrays Interpreter::choose(const Node& node) const {
     for (const Arrays& each : of_each) results.push_back(each[i]);
   }
   return results;
+}
+
+/// Devices may leave it at different steps.
+Arrays Interpreter::decided_loop(const Node& node) const {
+  return by_each(node, [&](const Interpreter& in) -> Arrays {
+    const Arrays all = in.flat(node.operands);
+    const Function first(in, node.bodies[0]);
+    if (node.op == "counted_loop") {
+      auto step = [&](const Array& i, const Arrays& carry) { return first(joined({i}, carry)); };
+      return fori_loop(all[0], all[1], step, parted(all, 2).second);
+    }
+    auto condition = [&](const Arrays& carry) -> Array { return first(carry)[0]; };
+    return lockstep::while_loop(condition, Function(in, node.bodies[1]), all);
+  });
 }
 
 Arrays Interpreter::run_nested(const Node& node) const {
@@ -123,6 +140,7 @@ Arrays Interpreter::run_nested(const Node& node) const {
   if (op == "map") return lockstep::map(function, all);
   if (op == "grad") return gradient(node);
   if (op == "cond" || op == "switch") return choose(node);
+  if (op == "while_loop" || op == "counted_loop") return decided_loop(node);
   if (op == "vmap") {
     // One argument for each dimension that is mapped, and one for what is not.
     std::vector<Value> groups[3];
@@ -154,11 +172,6 @@ Arrays Interpreter::run_nested(const Node& node) const {
   if (op == "fori_loop") {
     auto step = [&](const Array& i, const Arrays& carry) { return function(joined(Arrays(n, i), carry)); };
     return fori_loop(node.ints[0], node.ints[1], step, all);
-  }
-  if (op == "while_loop") {
-    const Function step(*this, node.bodies[1]);
-    auto condition = [&](const Arrays& carry) -> Array { return function(carry)[0]; };
-    return lockstep::while_loop(condition, step, all);
   }
   if (op == "jvp" || op == "linearize") {
     const auto [primals, tangents] = parted(all, all.size() / 2);

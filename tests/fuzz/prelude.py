@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 def _make_mesh(axes):
     names = tuple(name for name, _ in axes)
     sizes = tuple(size for _, size in axes)
-    return Mesh(np.array(jax.devices()[:8]).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
+    return Mesh(np.array(jax.devices()[:np.prod(sizes)]).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
 
 
 def _array(data, shape, dtype):
@@ -64,6 +64,10 @@ def _fori_loop(f, operands, bounds):
     lower, upper = bounds
     numbers = jnp.arange(lower, max(lower, upper), dtype=jnp.int32)
     return jax.lax.scan(lambda carry, i: (f(i, *carry), None), operands, numbers)[0]
+
+
+def _counted_loop(f, operands):
+    return jax.lax.fori_loop(operands[0], operands[1], lambda i, carry: f(i, *carry), operands[2:])
 
 
 def _while_loop(condition, step, operands):

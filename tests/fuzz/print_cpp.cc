@@ -133,6 +133,9 @@ class Printer {
     if (op == "while_loop")
       return "ls::while_loop([&](const Arrays& c) -> Array { return " + f[0] + "(c)[0]; }, " + f[1] + ", " +
              all + ")";
+    if (op == "counted_loop")
+      return "ls::fori_loop(" + value_name(node.operands[0]) + ", " + value_name(node.operands[1]) +
+             ", [&](Array i, Arrays c) { return " + f[0] + "(joined({i}, c)); }, " + part(2, n) + ")";
     if (op == "fori_loop")
       return "ls::fori_loop(" + std::to_string(node.ints[0]) + ", " + std::to_string(node.ints[1]) +
              ", [&](Array i, Arrays c) { return " + f[0] + "(joined({i}, c)); }, " + all + ")";
@@ -225,7 +228,10 @@ std::string mesh_text(const std::vector<std::int64_t>& sizes) {
   std::string out = "ls::make_mesh({";
   for (std::size_t i = 0; i < sizes.size(); ++i)
     out += (i > 0 ? ", {\"" : "{\"") + axis_name(i) + "\", " + std::to_string(sizes[i]) + "}";
-  return out + "})";
+  std::int64_t count = 1;
+  for (std::int64_t size : sizes) count *= size;
+  if (count == kDevices) return out + "})";
+  return out + "}, {ls::devices().begin(), ls::devices().begin() + " + std::to_string(count) + "})";
 }
 
 constexpr const char* kStart = R"(#include <cstdio>
