@@ -282,7 +282,8 @@ std::vector<Shard> Array::global_shards(std::source_location where) const {
 const Array& Array::block_until_ready(std::source_location where) const {
   CallSiteScope scope(CallSite::from(where));
   const internal::ArrayData& data = concrete(*this, "[block_until_ready]");
-  if (data.no_elements) return *this;
+  if (data.no_elements && runtime::Runtime::get().described()) return *this;
+  check_has_elements(data, "[block_until_ready]");
   for (const pjrt::Buffer& shard : data.shards) {
     await_or_fail(shard);
     shard.await();

@@ -148,7 +148,10 @@ void Computation::Impl::launch_all(std::span<const Array* const> arguments,
 std::vector<Array> Computation::placed(std::vector<Array> last) const {
   const std::size_t first = impl_->inputs.size() - last.size();
   for (std::size_t i = 0; i < last.size(); ++i) {
-    if (const ArrayType* there = impl_->moved[first + i]) last[i] = device_put(last[i], there->sharding);
+    const ArrayType* there = impl_->moved[first + i];
+    if (there == nullptr) continue;
+    last[i] = last[i].data()->no_elements ? without_elements(last[i].aval(), there->sharding, true)
+                                          : device_put(last[i], there->sharding);
   }
   return last;
 }

@@ -152,8 +152,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
   const Sharding& from = data.type->sharding;
   if (from == sharding && data.type->committed) return x;
   check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
-  if (data.no_elements && !runtime::Runtime::get().described())
-    return internal::without_elements(x.aval(), sharding, true);
+  if (!runtime::Runtime::get().described()) internal::check_has_elements(data, "[device_put]");
   const bool spread_out = !from.is_single_device() && !from.is_fully_replicated();
   if (spread_out && from.mesh() == sharding.mesh()) return resharded(x, data.type, sharding);
   if (spread_out && !x.is_fully_addressable()) {

@@ -38,7 +38,8 @@ Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, c
 }  // namespace internal
 
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
-                                           const std::vector<Array>& arrays, std::source_location where) {
+                                           const std::vector<Array>& arrays, std::optional<DType> dtype,
+                                           std::source_location where) {
   CallSiteScope scope(CallSite::from(where));
   constexpr std::string_view kWhat = "[make_array_from_single_device_arrays]";
   const std::string at = CallSiteScope::current().to_string();
@@ -47,12 +48,20 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                   "make_array_from_single_device_arrays");
   const Shape part = sharding.shard_shape(shape);
   const auto& positions = sharding.addressable_positions(runtime.process_index());
-  if (positions.empty() || arrays.size() != positions.size()) {
+  if (arrays.size() != positions.size()) {
     fail<ShardingError>(
         "{} expected an array for each of the {} devices that process {} of {} has in {}, got {} (at {})",
         kWhat, positions.size(), runtime.process_index(), runtime.process_count(), sharding.to_string(),
         arrays.size(), at);
   }
+  if (arrays.empty() && !dtype) {
+    fail<DTypeError>(
+        "{} expected the dtype, because process {} of {} has no device of {} and so no array that tells it "
+        "(at "
+        "{}); give it as the fourth argument",
+        kWhat, runtime.process_index(), runtime.process_count(), sharding.to_string(), at);
+  }
+  const DType of_all = dtype ? *dtype : arrays.front().dtype();
   std::map<int, const Array*> on_device;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const Sharding& from = internal::concrete(arrays[i], kWhat).type->sharding;
@@ -60,10 +69,10 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
       fail<ShardingError>("{} array {} is on {} devices, expected one (at {})", kWhat, i,
                           from.devices().size(), at);
     }
-    if (arrays[i].shape() != part || arrays[i].dtype() != arrays.front().dtype()) {
+    if (arrays[i].shape() != part || arrays[i].dtype() != of_all) {
       fail<ShapeError>("{} array {} is {}, expected {} as a part of {} over {} (at {})", kWhat, i,
-                       to_string(arrays[i].aval()), to_string(Aval{arrays.front().dtype(), part}),
-                       to_string(Aval{arrays.front().dtype(), shape}), sharding.to_string(), at);
+                       to_string(arrays[i].aval()), to_string(Aval{of_all, part}),
+                       to_string(Aval{of_all, shape}), sharding.to_string(), at);
     }
     const Device device = from.devices().front();
     if (!on_device.emplace(device.id(), &arrays[i]).second) {
@@ -82,8 +91,8 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
     }
     shards.push_back(found->second->data()->shards.front().share());
   }
-  return internal::make_array(
-      internal::intern(Aval{arrays.front().dtype(), shape, false, {}}, sharding, true), std::move(shards));
+  return internal::make_array(internal::intern(Aval{of_all, shape, false, {}}, sharding, true),
+                              std::move(shards));
 }
 
 Array shape_of(const Shape& shape, DType dtype, const Sharding& sharding, std::source_location where) {

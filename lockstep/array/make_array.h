@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -49,11 +50,13 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding, Cal
 /// A global array from parts that are arrays: one on each device of this process that the sharding
 /// includes, in any order, each with the shape of a part. They share their memory with the new array, so a
 /// computation does not reuse the memory of one that is donated while another exists. Every process that
-/// takes part must call this with its own parts. Throws ShardingError if a device has no array or two, or
-/// an array is on a device outside of the sharding, and ShapeError if a shape or dtype does not fit, naming
+/// takes part must call this with its own parts; one without a device in the sharding passes none, and the
+/// dtype. Throws ShardingError if a device has no array or two, or an array is on a device outside of the
+/// sharding, DTypeError for no array and no dtype, and ShapeError if a shape or dtype does not fit, naming
 /// the array.
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays,
+                                           std::optional<DType> dtype = std::nullopt,
                                            std::source_location where = std::source_location::current());
 
 /// An array without elements: a shape, a dtype and a sharding, like JAX's ShapeDtypeStruct. A jitted function

@@ -89,6 +89,25 @@ LOCKSTEP_CHILD(makes_arrays) {
                 make_array_from_single_device_arrays({4, 2}, rows, parts);
               }),
               HasSubstr("2 devices that process " + std::to_string(process)));
+  const Array described = shape_of({4, 2}, float32, rows);
+  EXPECT_THAT(error_of<DescribedError>([&] { device_put(described, columns); }),
+              HasSubstr("[device_put] needs the elements of f32[4,2]"));
+  EXPECT_THAT(error_of<DescribedError>([&] { described.block_until_ready(); }),
+              HasSubstr("[block_until_ready] needs the elements of f32[4,2]"));
+  // A mesh of process 0 only.
+  const NamedSharding of_one(Mesh({devices()[0], devices()[1]}, {2}, {"one"}), P("one"));
+  if (process == 0) {
+    parts = {device_put(host({1, 2}, {2}), SingleDeviceSharding(devices()[0])),
+             device_put(host({3, 4}, {2}), SingleDeviceSharding(devices()[1]))};
+    EXPECT_THAT(make_array_from_single_device_arrays({4}, of_one, parts).to_host<float>(),
+                ElementsAre(1, 2, 3, 4));
+  } else {
+    const Array elsewhere = make_array_from_single_device_arrays({4}, of_one, {}, float32);
+    EXPECT_EQ(elsewhere.aval(), (Aval{float32, {4}, false, {}}));
+    EXPECT_TRUE(elsewhere.addressable_shards().empty());
+    EXPECT_THAT(error_of<DTypeError>([&] { make_array_from_single_device_arrays({4}, of_one, {}); }),
+                HasSubstr("expected the dtype, because process 1 of 2 has no device of"));
+  }
   EXPECT_EQ(local_to_global_shape(rows, {6, 2}), (Shape{12, 2}));
   EXPECT_EQ(local_to_global_shape(columns, {6, 2}), (Shape{6, 2}));
 }
