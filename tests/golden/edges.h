@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/golden/functions.h"
+
+namespace lockstep::golden {
+
+/// The bits of an array's elements; of complex numbers the parts in turn.
+struct EdgeArray {
+  DType dtype;
+  Shape shape;
+  std::vector<std::uint64_t> bits;
+
+  Array array() const;
+};
+
+/// A function with operands of one dtype, and what JAX gives: "v" the values, "j" and "r" the derivatives
+/// forwards and backwards, "jj" and "rr" those of these. Of derivatives the dtype and the shape are left
+/// open.
+struct EdgeCase {
+  std::string name, kind, dtype;
+  Function function;
+  const std::vector<EdgeArray>* inputs;
+  std::map<std::string, std::vector<EdgeArray>> parts;
+
+  Arrays operands() const;
+};
+
+/// The cases of edges.json.gz, and the names in it.
+const std::vector<EdgeCase>& edge_cases();
+const std::set<std::string>& edge_names();
+
+/// By name, with a superset of the names of edge_functions.py.
+const Functions& edge_functions();
+
+/// Differences from JAX that are meant.
+struct MeantDifference {
+  const char* title;  ///< of the functions and dtypes, for the page
+  const char* kinds;
+  const char* functions;  ///< as a regular expression, as all that follow
+  const char* dtypes;
+  const char* parts;
+  const char* operands;  ///< the elements, with ", " between
+  const char* how;       ///< "0.5, not nan"
+  const char* why;
+};
+const std::vector<MeantDifference>& meant_differences();
+
+/// Compares element by element, and counts.
+class EdgeReport {
+ public:
+  explicit EdgeReport(std::string how);
+  ~EdgeReport();
+
+  void compare(const EdgeCase& c, const std::string& part, const Arrays& found);
+  void refused(const EdgeCase& c, const std::string& part, const std::string& message);
+
+  /// That no cell differs but those that are meant.
+  void expect_no_others() const;
+
+  /// That each entry of the list is still needed.
+  void expect_each_meant_difference() const;
+
+  /// That docs/operations.md has these numbers; LOCKSTEP_WRITE_DOCS writes them.
+  void expect_page() const;
+
+ private:
+  void differs(const EdgeCase& c, const std::string& part, const std::string& operands,
+               const std::string& how, std::size_t cells);
+
+  std::string how_;
+  std::size_t cells_ = 0, agreed_ = 0;
+  std::vector<std::size_t> meant_;  ///< of each entry of the list
+  std::vector<std::string> others_;
+};
+
+}  // namespace lockstep::golden
