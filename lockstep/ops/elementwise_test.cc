@@ -156,6 +156,18 @@ TEST(Elementwise, LogAddExp_NeitherOverflowsNorLosesSmallTerms) {
   EXPECT_NEAR(floats(logaddexp(array({-30.f}), 0.0))[0], 9.3576e-14f, 1e-17);
 }
 
+TEST(Elementwise, NanAndInfinities_GiveJaxsValues) {
+  EXPECT_THAT(floats(hypot(array({kInfinity, kNan, 3.f}), array({kNan, -kInfinity, 4.f}))),
+              ElementsAre(kInfinity, kInfinity, 5));
+  EXPECT_THAT(floats(floor_divide(array({-1.f, 7.f, -7.f, 7.f}), array({kInfinity, 0.f, 0.f, 2.f}))),
+              ElementsAre(-1, kInfinity, -kInfinity, 3));
+  EXPECT_THAT(integers(isnan(xlogy(array({0.f, 0.f}), array({kNan, 0.f})))), ElementsAre(1, 0));
+  EXPECT_THAT(integers(isnan(entr(array({kNan, 0.f, -1.f})))), ElementsAre(1, 0, 0));
+  EXPECT_THAT(integers(isnan(gamma(array({-1.f, -2.f, -0.5f})))), ElementsAre(1, 1, 0));
+  expect_close(ndtri(array({1e-10f, 0.5f, 0.1f})), {-6.3613408f, 0.f, -1.2815516f}, 1e-5);
+  expect_close(betaln(array({2.f}), array({1e10f})), {-46.0517019f}, 1e-5);
+}
+
 TEST(Elementwise, ErfInv_AgreesWithJax) {
   expect_close(erf_inv(array({-0.999999f, -0.5f, 0.f, 0.1f, 0.9f, 0.9999f, 1.f})),
                {-3.4570746421813965f, -0.4769362807273865f, 0.f, 0.08885598927736282f, 1.163087010383606f,
