@@ -94,7 +94,7 @@ TEST_P(ForgedParts, AreRefused_AndNothingElseIsWritten) {
   // What comes before the forged part is as it should be.
   constexpr std::size_t kBytes = 64, kBehind = 64 << 10;
   std::vector<char> data(kBytes + kBehind, 'o');
-  Transfer receives = mailbox->receive(7, data.data(), kBytes);
+  Transfer receives = mailbox->receive(endpoint, 7, data.data(), kBytes);
   for (const auto& [link, part] : GetParam().parts) forger.send(link, part);
   ASSERT_TRUE(until([&] { return mailbox->broken(endpoint) != nullptr; }));
   EXPECT_THAT(mailbox->broken(endpoint), HasSubstr(GetParam().error));

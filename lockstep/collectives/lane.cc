@@ -28,6 +28,13 @@ void signal(const FileDescriptor& event) {
 
 }  // namespace
 
+std::unique_lock<std::mutex> Lane::lock() {
+  ++wanted;
+  std::unique_lock taken(mutex);
+  --wanted;
+  return taken;
+}
+
 void Lane::note_link(int process, int endpoint) {
   const auto unanswered = mailbox->unanswered(endpoint);
   if (!unanswered) return;
@@ -59,6 +66,7 @@ Lanes::Lanes(const WorldOptions& options, OnError on_error) : Lanes(options, {},
                             .coordinator = options.coordinator_address,
                             .network = options.network,
                             .connections = options.data_connections,
+                            .unexpected_messages_mib = options.unexpected_messages_mib,
                             .secret = options.job_secret});
   logging::debug("collectives: other hosts are reached by {}", network_->description());
   for (std::size_t device = 0; device < options.device_process.size(); ++device) {
@@ -103,14 +111,15 @@ void Lanes::leave(Lane& lane, std::unique_lock<std::mutex>& lock, bool busy) {
 bool Lanes::see_to(Lane& lane, bool all, std::vector<pollfd>& polled, bool& unconfirmed) {
   // A waiting driver keeps its lane locked, possibly for data that another lane, which this thread serves,
   // has to send.
+  if (lane.wanted != 0) return false;
   std::unique_lock lock(lane.mutex, std::try_to_lock);
   if (!lock) return false;
   const bool used = std::exchange(lane.used, false);
   if (lane.state == Lane::kDriven) return used;
   do {
-    while (lane.mailbox->progress()) {
+    while (lane.mailbox->progress() && lane.wanted == 0) {
     }
-  } while (!lane.mailbox->arm());
+  } while (!lane.mailbox->arm() && lane.wanted == 0);
   // Others may wait for what this process has sent before it went on.
   if (!used) lane.note_links(device_process_, all ? kNoteSoon : kNote);
   unconfirmed |= lane.unconfirmed;

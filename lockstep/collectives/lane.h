@@ -26,6 +26,7 @@ namespace lockstep::collectives {
 /// so, because other devices may need an answer.
 struct Lane {
   std::mutex mutex;
+  std::atomic<int> wanted = 0;  ///< by drivers; the thread of Lanes leaves it to them
   std::unique_ptr<Mailbox> mailbox;
   std::map<int, int> endpoints;  ///< by device; those that are ready
   /// How long spinning was useful recently.
@@ -37,6 +38,9 @@ struct Lane {
   std::map<int, NotedLink> links;
   std::chrono::steady_clock::time_point links_noted{};
   bool unconfirmed = false;  ///< at that time, some had sent bytes that were not confirmed yet
+
+  /// For a driver.
+  std::unique_lock<std::mutex> lock();
 
   /// Notes what the kernel knows of the connection to an endpoint, which belongs to `process`.
   void note_link(int process, int endpoint);

@@ -28,7 +28,7 @@ class BrokenMailbox : public Mailbox {
   const char* broken(int) const override { return nullptr; }
   void disconnect(int) override {}
   Transfer send(int, std::uint64_t, const void*, std::size_t) override { return {}; }
-  Transfer receive(std::uint64_t, void*, std::size_t) override { return {}; }
+  Transfer receive(int, std::uint64_t, void*, std::size_t) override { return {}; }
   Transfer flush(int) override { return {}; }
   void cancel(Transfer&) override {}
   bool finished(Transfer&) override { return true; }

@@ -10,6 +10,8 @@
 
 namespace lockstep::collectives {
 
+inline constexpr int kUnexpectedMessagesMib = 16;  ///< the default
+
 /// How to reach other hosts.
 struct NetworkOptions {
   /// The network interface to use; if it is empty, for UCX the user's UCX_NET_DEVICES, and then
@@ -23,6 +25,10 @@ struct NetworkOptions {
 
   /// tcp: the number of connections to each mailbox, 1 to 16, among which a large message is divided.
   int connections = 1;
+
+  /// tcp: messages for which no memory has been given yet hold at most so much in a mailbox, and then wait in
+  /// the sender; at least 1.
+  int unexpected_messages_mib = kUnexpectedMessagesMib;
 
   /// tcp: both ends of a connection prove that they know it; may be empty.
   std::string secret = {};
@@ -79,7 +85,10 @@ class Mailbox {
   virtual void disconnect(int endpoint) = 0;
 
   virtual Transfer send(int endpoint, std::uint64_t tag, const void* data, std::size_t bytes) = 0;
-  virtual Transfer receive(std::uint64_t tag, void* data, std::size_t bytes) = 0;
+
+  /// `endpoint`: from where the message will come. A message that is behind others for which there is no room
+  /// is read all the same while it is awaited. -1: not known, only for the first message of another mailbox.
+  virtual Transfer receive(int endpoint, std::uint64_t tag, void* data, std::size_t bytes) = 0;
 
   /// A transfer that finishes when everything sent to the endpoint has left this process.
   virtual Transfer flush(int endpoint) = 0;

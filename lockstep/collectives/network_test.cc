@@ -65,7 +65,7 @@ class Mailboxes {
   std::pair<int, int> connect() {
     const int there = (*this)[0].connect((*this)[1].address());
     char in = 0, out = 'x';
-    Transfer receives = (*this)[1].receive(1, &in, 1), sends = (*this)[0].send(there, 1, &out, 1);
+    Transfer receives = (*this)[1].receive(-1, 1, &in, 1), sends = (*this)[0].send(there, 1, &out, 1);
     EXPECT_TRUE(until([&] { return (*this)[1].finished(receives) && (*this)[0].finished(sends); }));
     EXPECT_EQ(in, 'x');
     return {there, (*this)[1].connect((*this)[0].address())};
@@ -96,7 +96,7 @@ TEST_P(EachNetwork, ConnectsAfterAnAddressThatIsNone) {
   EXPECT_EQ(mailbox[0].broken(endpoint), nullptr);
   EXPECT_NE(mailbox[0].broken(endpoint - 1), nullptr);
   char heard[4] = "";
-  Transfer receives = mailbox[1].receive(7, heard, sizeof heard),
+  Transfer receives = mailbox[1].receive(-1, 7, heard, sizeof heard),
            sends = mailbox[0].send(endpoint, 7, "yes", sizeof heard);
   EXPECT_TRUE(mailbox.until([&] { return mailbox[1].finished(receives) && mailbox[0].finished(sends); }));
   EXPECT_STREQ(heard, "yes");
@@ -128,7 +128,8 @@ TEST_P(EachNetwork, MatchesMessagesByTag_InOrderForEachTag) {
                           {}});
     }
     const auto ask = [&](Message& each) {
-      each.receives = mailbox[1 - each.from].receive(each.tag, each.in.data(), each.in.size());
+      each.receives =
+          mailbox[1 - each.from].receive(endpoints[1 - each.from], each.tag, each.in.data(), each.in.size());
     };
     const auto send = [&](Message& each) {
       each.sends = mailbox[each.from].send(endpoints[each.from], each.tag, each.out.data(), each.out.size());
@@ -163,8 +164,8 @@ TEST_P(EachNetwork, AMessageThatIsTooLong_IsAnError_AndTheNextComes) {
   for (const std::size_t bytes : {100U, 1'000'000U}) {
     const std::vector<std::byte> out = pattern(bytes, 3);
     std::vector<std::byte> room(bytes), next(bytes);
-    Transfer first = mailbox[1].receive(7, room.data(), bytes / 2),
-             second = mailbox[1].receive(7, next.data(), bytes),
+    Transfer first = mailbox[1].receive(-1, 7, room.data(), bytes / 2),
+             second = mailbox[1].receive(-1, 7, next.data(), bytes),
              sends = mailbox[0].send(endpoint, 7, out.data(), bytes),
              again = mailbox[0].send(endpoint, 7, out.data(), bytes);
     ASSERT_TRUE(mailbox.until([&] {
@@ -183,7 +184,7 @@ TEST_P(EachNetwork, AMessageMayBeShorterThanTheMemoryForIt) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char heard[100] = "";
-  Transfer receives = mailbox[1].receive(7, heard, sizeof heard),
+  Transfer receives = mailbox[1].receive(-1, 7, heard, sizeof heard),
            sends = mailbox[0].send(endpoint, 7, "yes", 4);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(receives) && mailbox[0].finished(sends); }));
   EXPECT_EQ(receives.bytes, 4U);
@@ -194,11 +195,11 @@ TEST_P(EachNetwork, ACancelledReceiveTakesNothing) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char first[4] = "", second[4] = "";
-  Transfer cancelled = mailbox[1].receive(7, first, sizeof first);
+  Transfer cancelled = mailbox[1].receive(-1, 7, first, sizeof first);
   mailbox[1].cancel(cancelled);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(cancelled); }));
   EXPECT_NE(cancelled.error, nullptr);
-  Transfer receives = mailbox[1].receive(7, second, sizeof second),
+  Transfer receives = mailbox[1].receive(-1, 7, second, sizeof second),
            sends = mailbox[0].send(endpoint, 7, "yes", 4);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[1].finished(receives) && mailbox[0].finished(sends); }));
   EXPECT_STREQ(first, "");
@@ -210,7 +211,7 @@ TEST_P(EachNetwork, AFlushEndsWhenAllHasLeft) {
   const int endpoint = mailbox.connect().first;
   const std::vector<std::byte> out = pattern(8'000'000, 1);
   std::vector<std::byte> in(out.size());
-  Transfer receives = mailbox[1].receive(7, in.data(), in.size()),
+  Transfer receives = mailbox[1].receive(-1, 7, in.data(), in.size()),
            sends = mailbox[0].send(endpoint, 7, out.data(), out.size()), left = mailbox[0].flush(endpoint);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[0].finished(left); }));
   EXPECT_TRUE(mailbox[0].finished(sends));
@@ -228,7 +229,7 @@ TEST_P(EachNetwork, OneThatEnds_IsHeardToTheEnd_AndIsBrokenThen) {
   Transfer sends = mailbox[1].send(to_0, 9, last.data(), last.size());
   mailbox.until([&] { return mailbox[1].finished(sends); });
   mailbox.destroy(1);
-  Transfer receives = mailbox[0].receive(9, in.data(), in.size());
+  Transfer receives = mailbox[0].receive(-1, 9, in.data(), in.size());
   ASSERT_TRUE(mailbox.until([&] { return mailbox[0].finished(receives); }));
   EXPECT_EQ(receives.error, nullptr);
   EXPECT_TRUE(in == last);
@@ -243,7 +244,7 @@ TEST_P(EachNetwork, OneThatEnds_IsHeardToTheEnd_AndIsBrokenThen) {
   EXPECT_NE(mailbox[0].send(to_1, 9, last.data(), last.size()).error, nullptr);
 
   char heard[4] = "";
-  Transfer hears = mailbox[2].receive(7, heard, sizeof heard), says = mailbox[0].send(third, 7, "yes", 4);
+  Transfer hears = mailbox[2].receive(-1, 7, heard, sizeof heard), says = mailbox[0].send(third, 7, "yes", 4);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[2].finished(hears) && mailbox[0].finished(says); }));
   EXPECT_STREQ(heard, "yes");
 }
@@ -253,7 +254,7 @@ TEST_P(EachNetwork, Disconnecting_EndsWhatIsUnderWay) {
   const auto [to_1, to_0] = mailbox.connect();
   const std::vector<std::byte> out = pattern(64'000'000, 1);
   std::vector<std::byte> in(out.size());
-  Transfer receives = mailbox[1].receive(7, in.data(), in.size()),
+  Transfer receives = mailbox[1].receive(-1, 7, in.data(), in.size()),
            sends = mailbox[0].send(to_1, 7, out.data(), out.size());
   mailbox.until([] { return false; }, std::chrono::milliseconds(1));
   mailbox[1].cancel(receives);
@@ -271,7 +272,7 @@ TEST_P(EachNetwork, SleepsUntilSomethingComes_OrIsWoken) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char heard[4] = "";
-  Transfer receives = mailbox[1].receive(7, heard, sizeof heard);
+  Transfer receives = mailbox[1].receive(-1, 7, heard, sizeof heard);
   const auto sleeps = [&](const std::function<bool()>& done) {
     const auto end = steady_clock::now() + testing::kAtOnce;
     while (!done() && steady_clock::now() < end) {
@@ -323,7 +324,8 @@ TEST(TcpNetwork, ASideWithoutTheSecret_IsRefused_AndSaysSo) {
   Mailboxes ours(kTcp, 1), theirs(kTcp, 1, "another");
   const int endpoint = theirs[0].connect(ours[0].address());
   char never[4];
-  Transfer receives = ours[0].receive(7, never, sizeof never), sends = theirs[0].send(endpoint, 7, "no!", 4);
+  Transfer receives = ours[0].receive(-1, 7, never, sizeof never),
+           sends = theirs[0].send(endpoint, 7, "no!", 4);
   const auto end = steady_clock::now() + testing::kAtOnce;
   while (theirs[0].broken(endpoint) == nullptr && steady_clock::now() < end) {
     ours[0].progress();

@@ -19,17 +19,26 @@ namespace {
       expected, part.offset, part.offset + part.length, part.bytes, part.message, part.tag);
 }
 
+template <class T>
+T& at(std::vector<T>& all, int index) {
+  const auto i = static_cast<std::size_t>(index);
+  if (i >= all.size()) all.resize(i + 1);
+  return all[i];
+}
+
 }  // namespace
 
 void Inbox::ask(Request& request) {
   const auto there = unasked_.find(request.tag);
   if (there == unasked_.end()) {
     asked_[request.tag].push_back(&request);
+    count(request, 1);
     return;
   }
   Incoming& message = *there->second.front();
   there->second.pop_front();
   if (there->second.empty()) unasked_.erase(there);
+  held_ -= cost(message.bytes);
   give(message, request);
   // Of several parts, what has not come yet is overwritten when it does.
   const std::size_t come = message.parts.empty() ? message.arrived : message.bytes;
@@ -42,20 +51,25 @@ bool Inbox::withdraw(Request& request) {
   if (request.incoming != nullptr) return false;
   const auto asked = asked_.find(request.tag);
   if (asked == asked_.end()) return true;
-  std::erase(asked->second, &request);
+  if (std::erase(asked->second, &request) != 0) count(request, -1);
   if (asked->second.empty()) asked_.erase(asked);
   return true;
 }
 
-Incoming* Inbox::take(int peer, const PartHeader& part) {
+void Inbox::count(const Request& request, int change) {
+  if (request.sender >= 0) at(awaited_, request.sender) += change;
+}
+
+Incoming* Inbox::take(int peer, int sender, const PartHeader& part) {
   if (part.offset > part.bytes || part.length > part.bytes - part.offset ||
       (part.length == 0 && part.bytes != 0))
     refuse(part, fmt::format("expected bytes within 0 to {}", part.bytes));
-  std::uint64_t& last = last_[peer];
+  std::uint64_t& last = at(last_, peer);
   Incoming* message = nullptr;
   if (part.offset == 0) {
     if (part.message != last + 1) refuse(part, fmt::format("expected message {}", last + 1));
-    message = &begin(peer, part);
+    message = begin(peer, sender, part);
+    if (message == nullptr) return nullptr;
     last = part.message;
   } else {
     const auto it = arriving_.find({peer, part.message});
@@ -82,29 +96,38 @@ Incoming* Inbox::take(int peer, const PartHeader& part) {
   return message;
 }
 
-Incoming& Inbox::begin(int peer, const PartHeader& part) {
+Incoming* Inbox::begin(int peer, int sender, const PartHeader& part) {
+  const auto asked = asked_.find(part.tag);
+  if (asked == asked_.end()) {
+    const bool fits = part.bytes <= room_ && held_ + cost(part.bytes) <= room_;
+    if (!fits && at(awaited_, sender) == 0) {
+      turned_away_ = true;
+      return nullptr;
+    }
+  }
   auto arriving = std::make_unique<Incoming>();
   Incoming& message = *arriving;
   message.peer = peer;
   message.tag = part.tag;
   message.message = part.message;
   message.bytes = part.bytes;
-  const auto asked = asked_.find(part.tag);
   if (asked == asked_.end()) {
     try {
       message.own = std::make_unique_for_overwrite<std::byte[]>(part.bytes);
     } catch (const std::bad_alloc&) {
       fail("it sent a message of {} bytes, for which there is no memory", part.bytes);
     }
+    held_ += cost(part.bytes);
     message.into = message.own.get();
     unasked_[part.tag].push_back(&message);
   } else {
+    count(*asked->second.front(), -1);
     give(message, *asked->second.front());
     asked->second.pop_front();
     if (asked->second.empty()) asked_.erase(asked);
   }
   arriving_[{peer, part.message}] = std::move(arriving);
-  return message;
+  return &message;
 }
 
 void Inbox::has_arrived(Incoming& message) {
@@ -124,6 +147,7 @@ void Inbox::end(int peer, const char* error, const std::function<void(const Inco
       message.request->error = error;
       message.request->done = true;
     } else {
+      held_ -= cost(message.bytes);
       const auto waiting = unasked_.find(message.tag);
       std::erase(waiting->second, &message);
       if (waiting->second.empty()) unasked_.erase(waiting);

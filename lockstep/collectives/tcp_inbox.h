@@ -24,6 +24,7 @@ struct Request {
   const char* error = nullptr;
   // Of a message to receive:
   std::uint64_t tag = 0;
+  int sender = -1;  ///< -1: not known
   std::byte* data = nullptr;
   std::size_t size = 0;
   std::size_t bytes = 0;         ///< received
@@ -57,18 +58,29 @@ struct Incoming {
 /// and tag.
 class Inbox {
  public:
+  /// Messages that nobody has asked for hold up to `room` bytes.
+  explicit Inbox(std::size_t room) : room_(room) {}
+
   /// Somebody asks for the next message with the request's tag.
   void ask(Request& request);
 
   /// Nobody asks any more; false if a message arrives for it already.
   bool withdraw(Request& request);
 
-  /// A part has come: the message whose memory it belongs to. Null: the message's first part has not come
-  /// yet; ask again when it has. Throws Error for a part that cannot be: it is not within its message, its
-  /// message is another one than its first part said or is complete, these bytes came before, or the number
-  /// is not the one after that of the peer's last message. So everything that a link writes is within the
-  /// message's memory. Throws Error also if there is no memory for the message.
-  Incoming* take(int peer, const PartHeader& part);
+  /// A part has come from `sender`: the message whose memory it belongs to. Null: the message's first part
+  /// has not come yet; ask again when it has. Null, and turned_away(): nobody has asked for the message, and
+  /// there is no room for it; ask again when anything else was asked for, or ended. What an awaited message
+  /// of the same sender may be behind of is never turned away. Throws Error for a part that cannot be: it is
+  /// not within its message, its message is another one than its first part said or is complete, these bytes
+  /// came before, or the number is not the one after that of the peer's last message. So everything that a
+  /// link writes is within the message's memory. Throws Error also if there is no memory for the message.
+  Incoming* take(int peer, int sender, const PartHeader& part);
+
+  /// Whether there was no room for a message since this was asked last.
+  bool turned_away() { return std::exchange(turned_away_, false); }
+
+  /// The bytes that messages hold for which nobody has asked.
+  std::size_t held() const { return held_; }
 
   /// The message is complete.
   void has_arrived(Incoming& message);
@@ -78,14 +90,22 @@ class Inbox {
   void end(int peer, const char* error, const std::function<void(const Incoming&)>& forget);
 
  private:
-  Incoming& begin(int peer, const PartHeader& part);
+  /// What a message holds until somebody asks for it.
+  static std::size_t cost(std::size_t bytes) { return bytes + sizeof(Incoming); }
+  Incoming* begin(int peer, int sender, const PartHeader& part);
+  /// Of messages of the request's sender that are awaited, there is one more or less.
+  void count(const Request& request, int change);
   static void give(Incoming& message, Request& request);
   void finish(Incoming& message);
 
+  const std::size_t room_;
+  std::size_t held_ = 0;
+  bool turned_away_ = false;
+  std::vector<int> awaited_;  // by sender: messages that are asked for and have not begun
   std::unordered_map<std::uint64_t, std::deque<Request*>> asked_;                // by tag
   std::unordered_map<std::uint64_t, std::deque<Incoming*>> unasked_;             // by tag
   std::map<std::pair<int, std::uint64_t>, std::unique_ptr<Incoming>> arriving_;  // until they are taken
-  std::unordered_map<int, std::uint64_t> last_;  // by peer: the number of its last message that has begun
+  std::vector<std::uint64_t> last_;  // by peer: the number of its last message that has begun
 };
 
 }  // namespace lockstep::collectives

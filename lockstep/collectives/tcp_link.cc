@@ -259,7 +259,7 @@ bool Link::read_some() {
 }
 
 bool Link::go_on() {
-  if (!held_) return false;
+  if (!held_ || state_ != State::kOpen) return false;
   held_ = false;
   if (!begin_part()) return false;
   parse();

@@ -82,8 +82,10 @@ class Link {
 
   /// Reads what has come, some of it at a time; returns whether there was anything, the end included.
   bool read_some();
-  /// Whether it waits for the first part of a message, which comes over another link.
+  /// Whether it waits until its owner takes the part that has begun.
   bool is_held() const { return held_; }
+  /// Whether it waits for room for a message that nobody has asked for.
+  bool waits_for_room() const { return held_ && part_.offset == 0 && state_ == State::kOpen; }
   /// Goes on with a part that was held; returns whether it could.
   bool go_on();
 

@@ -26,6 +26,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kCallAgainAfter(50);
+constexpr std::uint32_t kIgnored = ~0U;       ///< Link::interest, where epoll does not watch it
 constexpr std::size_t kLeastPart = 64 << 10;  ///< of a message that is divided among connections
 
 /// With so few links each is asked directly, which takes one call of the system instead of two; and how often
@@ -47,6 +48,8 @@ class TcpNetwork : public Network {
       fail("LOCKSTEP_DATA_CONNECTIONS is {}: it is a number from 1 to {}", options.connections,
            kMostConnections);
     }
+    if (options.unexpected_messages_mib < 1)
+      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: it is at least 1", options.unexpected_messages_mib);
     description_ = fmt::format("TCP from {}, connections to each other device: {}", own.to_string(),
                                options.connections);
   }
@@ -70,7 +73,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         listener_(tcp_socket(network_->own)),
-        listens_alone_(listener_.get()) {
+        listens_alone_(listener_.get()),
+        inbox_(static_cast<std::size_t>(network_->options.unexpected_messages_mib) << 20) {
     if (!events_ || !timer_ || !wake_)
       fail("cannot wait for other hosts: this process has no descriptor left: {}", describe_error(errno));
     SocketAddress address = network_->own;
@@ -108,8 +112,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     // It has called first.
     for (std::size_t i = 0; i < peers_.size(); ++i)
       if (peers_[i].id == target->id && peers_[i].error.empty()) return static_cast<int>(i);
-    Peer& peer = peers_.emplace_back();
-    peer.id = target->id;
+    Peer& peer = new_peer(target->id);
     peer.address = target->address;
     for (int number = 0; number < network_->options.connections; ++number) call(index, number);
     return index;
@@ -146,15 +149,17 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     return counted(request, transfer);
   }
 
-  Transfer receive(std::uint64_t tag, void* data, std::size_t bytes) override {
+  Transfer receive(int endpoint, std::uint64_t tag, void* data, std::size_t bytes) override {
     Transfer transfer;
     transfer.receives = true;
     Request* const request = new_request();
     request->tag = tag;
+    request->sender = endpoint < 0 ? -1 : peers_[static_cast<std::size_t>(endpoint)].sender;
     request->data = static_cast<std::byte*>(data);
     request->size = bytes;
     transfer.request = request;
     inbox_.ask(*request);
+    take_up();
     return transfer;
   }
 
@@ -211,6 +216,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       } else {
         Link& link = *static_cast<Link*>(event.data.ptr);
         if ((event.events & ~EPOLLOUT) != 0) any |= link.read_some();
+        if ((event.events & (EPOLLERR | EPOLLHUP)) != 0 && (link.is_held() || link.has_ended())) ignore(link);
         if ((event.events & EPOLLOUT) != 0 || link.wants_to_send()) any |= link.send_some();
       }
     }
@@ -260,6 +266,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   /// A mailbox, and the links to it that one side has made.
   struct Peer {
     MailboxId id;
+    int sender = -1;                       ///< the first index of a peer that is this mailbox
     std::optional<SocketAddress> address;  ///< none: it has called
     std::vector<Link*> links;              ///< by number; null: not there yet
     std::string error;
@@ -267,6 +274,15 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     std::optional<steady_clock::time_point> call_again;
     steady_clock::time_point called = steady_clock::now();
   };
+
+  Peer& new_peer(const MailboxId& id) {
+    const auto same = std::ranges::find(peers_, id, &Peer::id);
+    const int sender = static_cast<int>(same - peers_.begin());
+    Peer& peer = peers_.emplace_back();
+    peer.id = id;
+    peer.sender = sender;
+    return peer;
+  }
 
   static std::optional<Target> parse(std::string_view address) {
     if (!address.starts_with(kTcpAddress)) return std::nullopt;
@@ -320,17 +336,32 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     add(link.descriptor(), link.interest, &link);
   }
 
+  /// The kernel would report again and again that the other side is gone, which is dealt with when what it
+  /// has sent is taken.
+  void ignore(Link& link) {
+    if (std::exchange(link.interest, kIgnored) != kIgnored)
+      epoll_ctl(events_.get(), EPOLL_CTL_DEL, link.descriptor(), nullptr);
+  }
+
+  /// Goes on with messages for which there was no room.
+  void take_up() {
+    if (!inbox_.turned_away()) return;
+    for (const auto& link : links_) link->go_on();
+  }
+
   void settle_interest() {
     for (const auto& link : links_) {
       if (link->was_pushed_out()) continue;
       const std::uint32_t wanted = (link->is_held() ? 0U : std::uint32_t{EPOLLIN}) |
                                    (link->wants_to_send() ? std::uint32_t{EPOLLOUT} : 0U);
       if (link->interest == wanted) continue;
-      link->interest = wanted;
+      if (link->interest == kIgnored && (link->is_held() || link->has_ended())) continue;
       epoll_event event{};
       event.events = wanted;
       event.data.ptr = link.get();
-      epoll_ctl(events_.get(), EPOLL_CTL_MOD, link->descriptor(), &event);
+      const int change = link->interest == kIgnored ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+      epoll_ctl(events_.get(), change, link->descriptor(), &event);
+      link->interest = wanted;
     }
   }
 
@@ -451,7 +482,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       return each.id == link.other && !each.address && each.error.empty();
     });
     if (peer == peers_.end()) {
-      peers_.emplace_back().id = link.other;
+      new_peer(link.other);
       peer = peers_.end() - 1;
     }
     const auto number = static_cast<std::size_t>(link.number);
@@ -465,7 +496,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   Incoming* begins(Link& link, const PartHeader& part) override {
     Incoming* message = nullptr;
     try {
-      message = inbox_.take(link.peer, part);
+      message = inbox_.take(link.peer, peers_[static_cast<std::size_t>(link.peer)].sender, part);
     } catch (const Error& error) {
       link.end(error.what());
     }
@@ -511,14 +542,26 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         if (!peer.call_again) peer.call_again = now + kCallAgainAfter;
         continue;
       }
-      // What has come over the others counts.
-      for (Link* other : peer.links)
-        while (other != nullptr && other != link.get() && other->read_some()) {
+      // What has come over the others counts, also what waits for room.
+      bool waits = false;
+      for (Link* other : peer.links) {
+        if (other == nullptr || other == link.get()) continue;
+        while (other->read_some()) {
         }
+        waits |= other->waits_for_room();
+      }
+      if (waits) {
+        if (link->has_ended()) ignore(*link);
+        continue;
+      }
       break_off(index, link->trouble());
     }
-    std::erase_if(links_, [](const auto& link) { return link->has_ended(); });
+    std::erase_if(links_, [&](const auto& link) {
+      return link->has_ended() &&
+             (link->peer < 0 || !peers_[static_cast<std::size_t>(link->peer)].error.empty());
+    });
     set_timer();
+    take_up();
   }
 
   const std::shared_ptr<TcpNetwork> network_;

@@ -176,7 +176,7 @@ class UcxMailbox : public Mailbox {
     return transfer;
   }
 
-  Transfer receive(std::uint64_t tag, void* data, std::size_t bytes) override {
+  Transfer receive(int, std::uint64_t tag, void* data, std::size_t bytes) override {
     Transfer transfer;
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;

@@ -73,7 +73,7 @@ std::string Wire::doing() const {
 
 void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   call_ = &call;
-  lock_ = std::unique_lock(lane_.mutex);
+  lock_ = lane_.lock();
   lane_.state = Lane::kDriven;
   flights_.clear();
   forgotten_ = 0;
@@ -89,8 +89,8 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   for (int leader : leaders) {
     const int host = layout_.host_of[leader];
     told_[host].resize(sizeof header + kSmallBytes);
-    hearing_[host] = start(leader, lane_.mailbox->receive(tag(leader, rank_, kLeader, 0), told_[host].data(),
-                                                          told_[host].size()));
+    hearing_[host] = start(leader, lane_.mailbox->receive(endpoint(leader), tag(leader, rank_, kLeader, 0),
+                                                          told_[host].data(), told_[host].size()));
     heard_[host] = false;
   }
   for (int leader : leaders) {
@@ -134,8 +134,9 @@ void Wire::greet(unsigned round) {
   std::vector<Ticket> heard, all;
   Mailbox& mailbox = *lane_.mailbox;
   for (Greeting& greeting : greetings_) {
-    heard.push_back(start(greeting.rank, mailbox.receive(tag(greeting.rank, rank_, kGreeting, round),
-                                                         greeting.in.data(), greeting.in.size())));
+    heard.push_back(
+        start(greeting.rank, mailbox.receive(greeting.endpoint, tag(greeting.rank, rank_, kGreeting, round),
+                                             greeting.in.data(), greeting.in.size())));
   }
   const auto say = [&](Greeting& greeting) {
     const Member& member = members_[greeting.rank];
@@ -198,7 +199,7 @@ Wire::Ticket Wire::send(int rank, int stage, const void* data, std::size_t bytes
 }
 
 Wire::Ticket Wire::receive(int rank, int stage, void* data, std::size_t bytes) {
-  return start(rank, lane_.mailbox->receive(tag(rank, rank_, kData, stage), data, bytes));
+  return start(rank, lane_.mailbox->receive(endpoint(rank), tag(rank, rank_, kData, stage), data, bytes));
 }
 
 bool Wire::done(Flight& flight) {
@@ -316,7 +317,7 @@ Wire::Elsewhere::Elsewhere(Wire& wire) : wire_(wire), left_(wire.lock_.owns_lock
 
 Wire::Elsewhere::~Elsewhere() {
   if (!left_) return;
-  wire_.lock_.lock();
+  wire_.lock_ = wire_.lane_.lock();
   wire_.lane_.state = Lane::kDriven;
 }
 
@@ -395,8 +396,8 @@ void Wire::diverged() {
   std::map<int, Ticket> hearing;
   for (int host : told_hosts_) {
     const int leader = layout_.leader(host);
-    hearing[host] =
-        start(leader, mailbox.receive(tag(leader, rank_, kText, 0), texts_[host].data(), kTextBytes));
+    hearing[host] = start(leader, mailbox.receive(endpoint(leader), tag(leader, rank_, kText, 0),
+                                                  texts_[host].data(), kTextBytes));
     start(leader, mailbox.send(endpoint(leader), tag(rank_, leader, kText, 0), own_text.data(),
                                first_bytes(own_text, kTextBytes).size()));
   }

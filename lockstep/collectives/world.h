@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/network.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
 
@@ -37,6 +38,9 @@ struct WorldOptions {
   /// (NetworkOptions).
   std::string network;
   int data_connections = 1;
+
+  /// How much memory messages that no operation has asked for yet hold for each device (NetworkOptions).
+  int unexpected_messages_mib = kUnexpectedMessagesMib;
 
   /// The network interface for connections to other hosts; if empty, interface_to_others of
   /// `coordinator_address` ("host:port", may be empty).

@@ -112,6 +112,11 @@ struct InitializeOptions {
   /// must have the same. Throws InitializationError on platforms whose compiler makes the collectives.
   std::optional<bool> reproducible_sums;
 
+  /// Data that other hosts send to a device before it has come to the operation hold at most so many MiB of
+  /// this process's memory, and then wait in the sender (docs/transport.md, "A receiver that is late");
+  /// LOCKSTEP_UNEXPECTED_MESSAGES_MIB, 16.
+  std::optional<int> unexpected_messages_mib;
+
   /// Log a line for each compilation, with its function, its reason and its time; LOCKSTEP_LOG_COMPILES, off.
   /// docs/debugging.md describes this option and the next three. Their variables are 1, true, yes or on, or
   /// the opposites.

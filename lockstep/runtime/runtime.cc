@@ -172,6 +172,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .process_host = process_host,
        .network = settings_.network,
        .data_connections = settings_.data_connections,
+       .unexpected_messages_mib = settings_.unexpected_messages_mib,
        .interface = settings_.interface,
        .coordinator_address = settings_.place.coordinator_address,
        .store = store(),

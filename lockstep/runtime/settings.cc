@@ -272,6 +272,9 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   settings.network = text({}, environment, "NETWORK");
   settings.data_connections =
       number<int>({}, environment, "DATA_CONNECTIONS", "data_connections", 1, settings.data_connections);
+  settings.unexpected_messages_mib =
+      number<int>(options.unexpected_messages_mib, environment, "UNEXPECTED_MESSAGES_MIB",
+                  "unexpected_messages_mib", 1, settings.unexpected_messages_mib);
   settings.interface = text(options.interface, environment, "INTERFACE");
   settings.reproducible_sums = flag(options.reproducible_sums, environment, "REPRODUCIBLE_SUMS");
   if (!settings.interface.empty() && place.num_processes > 1)

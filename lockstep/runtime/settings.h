@@ -10,6 +10,7 @@
 #include "lockstep/base/kept.h"
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
+#include "lockstep/collectives/network.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/initialize.h"
 
@@ -38,7 +39,8 @@ struct Settings {
   std::optional<std::chrono::seconds> stall_timeout;  ///< nullopt: a stall does not end the job
   std::string network;       ///< for data between hosts; LOCKSTEP_NETWORK, "tcp" or "ucx"
   int data_connections = 1;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
-  std::string interface;     ///< the network interface for connections to other hosts; empty: any
+  int unexpected_messages_mib = collectives::kUnexpectedMessagesMib;
+  std::string interface;  ///< the network interface for connections to other hosts; empty: any
   bool reproducible_sums = false;
 
   CompileCacheOptions compile_cache;

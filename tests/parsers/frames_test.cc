@@ -119,7 +119,7 @@ class Receiver : public LinkOwner {
     }
     Incoming* message = nullptr;
     try {
-      message = inbox_.take(0, part);
+      message = inbox_.take(0, 0, part);
     } catch (const Error& error) {
       link.end(error.what());
       return nullptr;
@@ -147,9 +147,13 @@ class Receiver : public LinkOwner {
     auto& request = requests_.emplace_back(std::make_unique<Request>());
     memory_.emplace_back(size);
     request->tag = tag;
+    request->sender = tag % 2 == 0 ? -1 : 0;
+    awaits_ |= request->sender == 0;
     request->data = memory_.back().data();
     request->size = size;
     inbox_.ask(*request);
+    if (inbox_.turned_away())
+      for (Link* link : links) link->go_on();
   }
   void withdraw(std::size_t which) {
     if (requests_.empty()) return;
@@ -157,6 +161,8 @@ class Receiver : public LinkOwner {
     if (!request.done) inbox_.withdraw(request);
   }
   void end() {
+    if (!awaits_ && inbox_.held() > kRoom)
+      throw std::logic_error("more than there is room for without being asked");
     inbox_.end(0, "gone", [&](const Incoming& message) {
       for (Link* link : links) link->forget(&message);
     });
@@ -169,7 +175,9 @@ class Receiver : public LinkOwner {
 
  private:
   static constexpr std::size_t kMost = 1 << 20;
-  Inbox inbox_;
+  static constexpr std::size_t kRoom = 8 << 10;
+  Inbox inbox_{kRoom};
+  bool awaits_ = false;
   std::map<std::uint64_t, std::vector<bool>> come_;
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<std::vector<std::byte>> memory_;
