@@ -173,7 +173,7 @@ LOCKSTEP_CHILD(comes_late) {
   const milliseconds lateness(testing::rounds("LOCKSTEP_LATE_MS", 300));
   for (const Kind kind : {Kind::kPermute, Kind::kAllGather, Kind::kBroadcast, Kind::kAllToAll,
                           Kind::kReduceScatter, Kind::kAllReduce}) {
-    const std::int64_t count = 64 * static_cast<std::int64_t>(kMiB);
+    const std::int64_t count = 32 * static_cast<std::int64_t>(kMiB);
     Collective what{.kind = kind, .dtype = DType::kU8, .count = count};
     if (kind == Kind::kPermute)
       for (int i = 0; i < n / 2; ++i) what.pairs.emplace_back(i, n / 2 + i);
