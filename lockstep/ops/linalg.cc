@@ -251,8 +251,8 @@ Array matrix_norm(const Array& y, double ord, bool keepdims) {
 Array norm(const Operand& x, NormOptions options) {
   CallSiteScope here(x.site());
   const double ord = options.ord.value_or(2);
-  std::string key =
-      fmt::format("{} {} {}", ord, options.axis ? fmt::format("{}", *options.axis) : "all", options.keepdims);
+  std::string key = fmt::format("{} {} {} {}", options.ord.has_value(), ord,
+                                options.axis ? fmt::format("{}", *options.axis) : "all", options.keepdims);
   return ops::run("linalg::norm", key, {x.as_array()}, [&](Tracers t) {
     const ElementType type = to_inexact({t[0].dtype(), t[0].aval().weak_type});
     Array y = ops::convert(t[0], type);

@@ -32,7 +32,9 @@ TEST(Distributions, AgreeWithJax) {
 }
 
 TEST(Distributions, CauchyOfFewBits_BeginsAtEpsilon) {
-  expect_close(astype(cauchy(key(8), {3}, bfloat16), float32), {-0.75F, -1.015625F, -0.67578125F});
+  const std::vector<float> found = astype(cauchy(key(8), {3}, bfloat16), float32).to_host<float>();
+  const std::vector<float> expected = {-0.75F, -1.015625F, -0.67578125F};
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 0.008) << i;  // an ulp
 }
 
 TEST(Distributions, OfAnotherDType_HaveIt) {
