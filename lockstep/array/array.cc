@@ -214,6 +214,7 @@ const void* readable(const internal::ArrayData& data, std::size_t local) {
 void Array::set_real(double value) {
   const auto narrow = static_cast<float>(value);
   *this = internal::array_from_host(&narrow, DType::kF32, {}, true);
+  data_->number = value;
 }
 
 void Array::set_integer(std::int64_t value, bool is_unsigned, const std::source_location& where) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,9 @@ struct ArrayData {
 
   /// It only has a shape, a dtype and a sharding: it was made by shape_of(), or the devices are described.
   bool no_elements = false;
+
+  /// Of a weak f32 scalar that was made of a C++ number: the number.
+  std::optional<double> number;
 
   // For a tracer:
   std::shared_ptr<Trace::Life> trace;

@@ -3,6 +3,7 @@
 
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
+#include "lockstep/array/trace_life.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitive.h"
 
@@ -13,12 +14,6 @@ thread_local Trace* innermost = nullptr;
 
 }  // namespace
 
-/// Outlives the trace, held by its tracers, to tell that it has ended.
-struct Trace::Life {
-  Trace* trace;
-  std::string name;
-};
-
 Trace::Trace(std::string name)
     : builder_(name), enclosing_(innermost), life_(std::make_shared<Life>(Life{this, std::move(name)})) {
   innermost = this;
@@ -26,6 +21,7 @@ Trace::Trace(std::string name)
 
 Trace::~Trace() {
   life_->trace = nullptr;
+  life_->doubles.clear();
   innermost = enclosing_;
 }
 

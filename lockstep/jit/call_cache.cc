@@ -43,18 +43,19 @@ bool CallEntry::takes_array(std::size_t i) const {
 
 std::vector<Array> CallEntry::run(const std::vector<const Array*>& leaves, const CallSite& site) const {
   CallSiteScope scope(site);
-  if (traced != nullptr) {
-    std::vector<Array> inputs;
-    for (const Array* leaf : leaves) inputs.push_back(*leaf);
-    inputs.insert(inputs.end(), captures.begin(), captures.end());
-    return evaluate(*traced, inputs);
-  }
-  if (captures.empty()) return computation->run(leaves);
+  if (captures.empty() && traced == nullptr) return computation->run(leaves);
   std::vector<const Array*> all;
   all.reserve(leaves.size() + captures.size());
   all = leaves;
   for (const Array& array : captures) all.push_back(&array);
-  return computation->run(all);
+  std::vector<Array> numbers;
+  numbers.reserve(doubles.size());
+  for (const auto& [capture, leaf] : doubles)
+    all[leaves.size() + capture] = &numbers.emplace_back(number_in_f64(*leaves[leaf]));
+  if (traced == nullptr) return computation->run(all);
+  std::vector<Array> inputs;
+  for (const Array* array : all) inputs.push_back(*array);
+  return evaluate(*traced, inputs);
 }
 
 CallCache::CallCache(std::string operation, std::string name, const CallSite& site)
@@ -88,7 +89,8 @@ std::shared_ptr<const CallEntry> CallCache::find(const Signature& signature) {
 
 std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
                                                 std::shared_ptr<const Computation> computation,
-                                                std::vector<Array> captures, std::shared_ptr<void> exemplar,
+                                                std::vector<Array> captures, NumberInputs::Places doubles,
+                                                std::shared_ptr<void> exemplar,
                                                 std::chrono::duration<double> tracing) {
   // Not by make_shared: weak references to it must not keep its memory.
   std::shared_ptr<CallEntry> made(new CallEntry);
@@ -96,6 +98,7 @@ std::shared_ptr<const CallEntry> CallCache::add(const Signature& signature,
   made->signature = signature.words();
   made->kinds = signature.kinds();
   made->captures = computation->placed(std::move(captures));
+  made->doubles = std::move(doubles);
   made->computation = std::move(computation);
   made->exemplar = std::move(exemplar);
   auto kept = entries().add(hash_of_words(this, made->signature), made, [&](const CallEntry& entry) {

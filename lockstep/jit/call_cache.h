@@ -11,6 +11,7 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation.h"
+#include "lockstep/array/exact_number.h"
 #include "lockstep/array/executable_file.h"
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/kept.h"
@@ -29,6 +30,7 @@ struct CallEntry : Kept {
   std::shared_ptr<const Computation> computation;  ///< keeps the array types alive to which the signature
                                                    ///< points
   std::shared_ptr<const Program> traced;           ///< instead of it, if jit is disabled
+  NumberInputs::Places doubles;    ///< captures in whose place a call gives the double of a leaf
   std::vector<Array> captures;     ///< outside arrays that the function uses: inputs after the arguments'
   std::shared_ptr<void> exemplar;  ///< a result of the C++ type in the signature, with empty arrays
 
@@ -63,14 +65,14 @@ class CallCache {
   /// The form for this signature, or null. Call it once for each call of the function.
   std::shared_ptr<const CallEntry> find(const Signature& signature);
 
-  /// Adds what was compiled for the (described) signature, with the captures if the computation needs them;
-  /// if another thread has added a form for it meanwhile, returns that one. With log_compiles, logs a line
-  /// with the time of tracing. Warns, once, if a function is compiled for the fifth time within a hundred
-  /// calls.
+  /// Adds what was compiled for the (described) signature, with the captures if the computation needs them,
+  /// and those in whose place a call gives a number's double; if another thread has added a form for it
+  /// meanwhile, returns that one. With log_compiles, logs a line with the time of tracing. Warns, once, if a
+  /// function is compiled for the fifth time within a hundred calls.
   std::shared_ptr<const CallEntry> add(const Signature& signature,
                                        std::shared_ptr<const Computation> computation,
-                                       std::vector<Array> captures, std::shared_ptr<void> exemplar,
-                                       std::chrono::duration<double> tracing);
+                                       std::vector<Array> captures, NumberInputs::Places doubles,
+                                       std::shared_ptr<void> exemplar, std::chrono::duration<double> tracing);
 
  private:
   /// The difference of the signature from the nearest one that is kept, in words; nullopt if there is no

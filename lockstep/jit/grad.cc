@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lockstep/array/exact_number.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/derivative_depth.h"
 #include "lockstep/jit/pmap_axis.h"
@@ -18,8 +19,7 @@ namespace {
 
 /// The outputs of the program and the cotangents of the inputs in `wrt`, for a cotangent of 1 of its first
 /// output. `inputs` are arrays of the current trace, including the program's captures. Throws TraceError if
-/// the first output is not a floating scalar, or an input in `wrt` is not floating.
-
+/// the first output is not a floating scalar.
 std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
                                                                 const std::vector<Array>& inputs,
                                                                 const std::vector<bool>& wrt,
@@ -31,13 +31,6 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
         "mean, "
         "and convert integers with astype",
         to_string(loss), site.to_string());
-  }
-  for (std::size_t i = 0; i < wrt.size(); ++i) {
-    if (!wrt[i] || is_inexact(inputs[i].dtype())) continue;
-    fail<TraceError>(
-        "[grad] an argument holds {}, and an integer cannot be differentiated (at {}); convert it to a "
-        "floating dtype with astype, or do not differentiate with respect to it",
-        to_string(inputs[i].aval()), site.to_string());
   }
   // What is handed through is an output as any, with a derivative of its own around this one.
   const Program vjp = transforms::vjp(program, wrt, 1);
@@ -58,6 +51,20 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
   return {std::move(outputs), std::move(grads)};
 }
 
+/// Throws TraceError if an array of argument i is not floating, with its path.
+void check_differentiable(tree::TreeRef argument, std::size_t i, const CallSite& site) {
+  std::size_t k = 0;
+  argument.for_each_leaf([&](const Array& array) {
+    const std::size_t here = k++;
+    if (is_inexact(array.dtype())) return;
+    fail<TraceError>(
+        "[grad] {} is {}, and an integer cannot be differentiated (at {}); convert it to a floating dtype "
+        "with astype, or keep it in an argument that is not differentiated",
+        outline(argument, fmt::format("argument {}", i)).paths[here], to_string(array.aval()),
+        site.to_string());
+  });
+}
+
 }  // namespace
 
 ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const std::size_t> argnums,
@@ -65,6 +72,7 @@ ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const st
   ValueAndGrads all;
   std::vector<bool> wrt;
   std::vector<std::size_t> argument_of;
+  for (std::size_t i : argnums) check_differentiable(arguments[i], i, site);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::size_t count = arguments[i].leaves().size();
     wrt.resize(wrt.size() + count, std::ranges::find(argnums, i) != argnums.end());
@@ -77,7 +85,12 @@ ValueAndGrads value_and_grad_of(const TreeFunction& function, std::span<const st
         TracedFunction call;
         {
           DerivativeDepth once_more(DerivativeDepth::current() + 1);
-          call = trace_function("grad", function, TreeCopies(arguments, given).refs);
+          call = trace_function("grad", function, TreeCopies(arguments, given).refs,
+                                [&](Trace& trace, const Array& array, std::size_t k) {
+                                  Array input = trace.input(array.aval());
+                                  // A number is taken from outside, where its double is known.
+                                  return !wrt[k] && may_be_number(array.aval()) ? array : input;
+                                });
         }
         std::vector<Array> inputs = given;
         inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());

@@ -11,6 +11,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/named_scope.h"
 #include "lockstep/jit/loaded_entry.h"
+#include "lockstep/jit/traced_function.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/sharding/sharding.h"
@@ -38,15 +39,29 @@ void constrain(tree::TreeRef tree, const Shardings& shardings, std::string_view 
   });
 }
 
+/// Throws ShardingError, with its path, if an array of the tree does not fit its sharding.
+void check_fits(tree::TreeRef tree, const std::string& name, const Shardings& shardings) {
+  if (std::ranges::none_of(shardings, [](const auto& each) { return each.has_value(); })) return;
+  const std::vector<std::string> paths = outline(tree, name).paths;
+  std::size_t k = 0;
+  tree.for_each_leaf([&](const Array& array) {
+    const std::size_t here = k++;
+    if (const std::optional<Sharding>& sharding = shardings[here])
+      check_divisible(array.aval(), sharding->spec(), sharding->mesh(), "jit, " + paths[here]);
+  });
+}
+
 std::string name_of(const JitOptions& options, const CallSite& site) {
   return options.name.empty() ? fmt::format("jit@{}", site.to_string()) : options.name;
 }
 
 /// What was traced, to run operation by operation; it is not kept.
-std::shared_ptr<const CallEntry> to_evaluate(TracedProgram traced, std::shared_ptr<void> exemplar) {
+std::shared_ptr<const CallEntry> to_evaluate(TracedProgram traced, NumberInputs::Places doubles,
+                                             std::shared_ptr<void> exemplar) {
   auto entry = std::make_shared<CallEntry>();
   entry->traced = std::make_shared<const Program>(transforms::eliminate_dead_code(std::move(traced.program)));
   entry->captures = std::move(traced.captures);
+  entry->doubles = std::move(doubles);
   entry->exemplar = std::move(exemplar);
   return entry;
 }
@@ -163,14 +178,19 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
   for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
   check_static(signature);
   TracedProgram traced;
+  NumberInputs numbers;
   tree::AnyTree result;
   {
     const watch::Doing tracing(watch::Kind::kTrace, calls_.name());
     Trace trace(calls_.name());
     std::vector<tree::AnyTree> tracers;
+    std::size_t leaf = 0;
     for (const TreeArgument& argument : arguments) {
       tracers.push_back(tree::AnyTree::copy_of(argument.ref()));
-      tracers.back()->change_leaves([&](Array& array) { array = trace.input(array.aval()); });
+      tracers.back()->change_leaves([&](Array& array) {
+        array = trace.input(array.aval());
+        numbers.add(array, leaf++);
+      });
     }
     // After all inputs: a number that is compiled in, though the function takes an Array.
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -183,7 +203,9 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
     traced.program = trace.finish(result->leaves());
     traced.captures = trace.captures();
   }
-  if (stage == Stage::kTraced) return to_evaluate(std::move(traced), exemplar_of(std::move(result)));
+  NumberInputs::Places doubles = numbers.places(traced.captures);
+  if (stage == Stage::kTraced)
+    return to_evaluate(std::move(traced), std::move(doubles), exemplar_of(std::move(result)));
   ComputationOptions options{.combine_threshold_bytes = options_.combine_threshold_bytes,
                              .overlap_threshold_bytes = options_.overlap_threshold_bytes,
                              .gathered_for_loops_bytes = options_.gathered_for_loops_bytes,
@@ -196,10 +218,15 @@ std::shared_ptr<const CallEntry> JitCache::trace(const TreeFunction& function,
     append(options.in_shardings, in_shardings(i, arguments[i].ref()));
     append(options.donated, donated(i, arguments[i].ref()));
   }
-  for (std::size_t i = 0; i < result->num_elements(); ++i)
-    append(options.out_shardings, out_shardings(i, result->element(i)));
-  return add(signature, std::move(traced), std::move(options), exemplar_of(std::move(result)),
-             std::chrono::steady_clock::now() - start);
+  for (std::size_t i = 0; i < result->num_elements(); ++i) {
+    const Shardings these = out_shardings(i, result->element(i));
+    CallSiteScope scope(site());
+    check_fits(result->element(i), result->num_elements() == 1 ? "result" : fmt::format("result[{}]", i),
+               these);
+    append(options.out_shardings, these);
+  }
+  return add(signature, std::move(traced), std::move(doubles), std::move(options),
+             exemplar_of(std::move(result)), std::chrono::steady_clock::now() - start);
 }
 
 bool JitCache::is_static(std::size_t i, std::size_t num_arguments) const {
@@ -242,7 +269,8 @@ void JitCache::check_options(std::size_t num_arguments, std::size_t num_results)
 }
 
 std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, TracedProgram traced,
-                                               ComputationOptions options, std::shared_ptr<void> exemplar,
+                                               NumberInputs::Places doubles, ComputationOptions options,
+                                               std::shared_ptr<void> exemplar,
                                                std::chrono::duration<double> tracing) {
   CallSiteScope scope(site());
   std::vector<const ArrayType*> types;
@@ -252,7 +280,7 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
   options.in_shardings.resize(types.size());
   options.donated.resize(types.size());
   return calls_.add(signature, Computation::compile(std::move(traced.program), types, options),
-                    std::move(traced.captures), std::move(exemplar), tracing);
+                    std::move(traced.captures), std::move(doubles), std::move(exemplar), tracing);
 }
 
 std::shared_ptr<JitCache> make_jit_cache(JitOptions options, const CallSite& site) {

@@ -63,8 +63,8 @@ class JitCache {
   /// Compiles, or lowers as the options say, what was traced for the (described) signature, with what the
   /// options say of each array.
   std::shared_ptr<const CallEntry> add(const Signature& signature, TracedProgram traced,
-                                       ComputationOptions options, std::shared_ptr<void> exemplar,
-                                       std::chrono::duration<double> tracing);
+                                       NumberInputs::Places doubles, ComputationOptions options,
+                                       std::shared_ptr<void> exemplar, std::chrono::duration<double> tracing);
 
   TreeOption option(std::string_view name, std::string_view trees) const;
 

@@ -64,8 +64,7 @@ std::string serialize_entry(const CallEntry& entry) {
   if (!entry.captures.empty()) {
     fail(
         "[serialize] the function uses {} arrays from outside, which another process does not have: give "
-        "them as "
-        "arguments",
+        "them as arguments, and a number that meets f64 as an array, full({{}}, number, float64)",
         entry.captures.size());
   }
   if (std::ranges::find(entry.kinds, Signature::Word::kHere) != entry.kinds.end()) {

@@ -3,9 +3,12 @@
 
 #include "lockstep/jit/numbers.h"
 
+#include <cmath>
 #include <tuple>
 #include <utility>
 
+#include "lockstep/array/disable_jit.h"
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/pmap.h"
@@ -54,6 +57,73 @@ TEST(Numbers, AScheduleOfLearningRates_IsOneTrace) {
   auto generic = jit([&](auto x, auto k) { return x * k; });
   expect_equal(generic(test::waves({3}), 2.0), 2 * test::waves({3}));
   EXPECT_EQ(generic(2, 3).aval(), weak(int32));
+}
+
+TEST(Doubles, MeetF64_WithAllTheirDigits) {
+  const Array x = ones({2}, float64);
+  auto first = [](const Array& y) {
+    EXPECT_EQ(y.dtype(), float64);
+    return y.to_host<double>()[0];
+  };
+  EXPECT_EQ(first(Array(0.1) * x), 0.1);
+  EXPECT_EQ(first(where(x > 0, Array(0.1), x)), 0.1);
+  EXPECT_EQ(first(power(x + 1, Array(0.1))), std::pow(2, 0.1));
+
+  int traces = 0;
+  auto scaled = jit([&](const Array& x, const Array& k) {
+    ++traces;
+    return x * k;
+  });
+  for (double k : {0.1, 0.7, 1e-9}) EXPECT_EQ(first(scaled(x, k)), k);
+  EXPECT_EQ(first(scaled(x, Array(0.3))), 0.3);
+  EXPECT_EQ(traces, 1);
+  // A weak array that is no number has the digits of f32.
+  const Array computed = Array(0.1) + Array(0.2);
+  EXPECT_EQ(first(scaled(x, computed)), static_cast<double>(0.1f + 0.2f));
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(first(scaled(x, 0.1f)), static_cast<double>(0.1f)) << "a float is its own value";
+
+  const Array number(0.1);
+  EXPECT_EQ(first(jit([&](const Array& x) { return x * number; })(x)), 0.1);
+  EXPECT_EQ(first(jit([](const Array& x) { return x * Array(0.1); })(x)), 0.1);
+  auto arithmetic = jit([](const Array& x, const Array& k) { return x * (k * k / 3 - sqrt(k) * 0.1); });
+  EXPECT_DOUBLE_EQ(first(arithmetic(x, 0.7)), 0.7 * 0.7 / 3 - std::sqrt(0.7) * 0.1);
+
+  auto nested = jit([&](const Array& x, const Array& k) {
+    auto step = [&](const Array& c) { return c + k; };
+    return fori_loop(
+               0, 3, [&](const Array&, const Array& c) { return step(c); }, x) *
+           scaled(x, k);
+  });
+  EXPECT_DOUBLE_EQ(first(nested(x, 0.1)), 0.1 * (1 + 0.1 + 0.1 + 0.1));
+  EXPECT_EQ(first(vmap([](const Array& x, const Array& k) { return x * k; })(x, 0.1)), 0.1);
+  auto weighed = [](const Array& x, const Array& k) { return sum(x * k); };
+  EXPECT_EQ(first(grad(weighed)(x, 0.1)), 0.1);
+  EXPECT_EQ(first(jit(grad(weighed))(x, 0.1)), 0.1);
+  const Array rows = ones({local_device_count()}, float64);
+  EXPECT_EQ(first(pmap([](const Array& x, const Array& k) { return x * k; })(rows, 0.1)), 0.1);
+  DisableJit eager;
+  EXPECT_EQ(first(scaled(x, 0.1)), 0.1);
+}
+
+struct Times {
+  Array step, end;
+};
+
+TEST(Doubles, InTrees_MeetF64WithAllTheirDigits) {
+  const Times times{0.1, 0.3};
+  auto advanced = jit([](const Array& x, const Times& times) { return x * times.step + times.end; });
+  EXPECT_DOUBLE_EQ(advanced(ones({}, float64), times).item<double>(), 0.4);
+}
+
+TEST(Doubles, OfProgramsInF32_AreF32) {
+  const Array x = test::waves({8});
+  auto twice = [](const Array& x, const Array& k) { return x * (k * k) + k; };
+  const float k = 0.1f;
+  const std::vector<float> found = jit(twice)(x, 0.1).to_host<float>();
+  const std::vector<float> narrow = jit(twice)(x, k).to_host<float>();
+  EXPECT_EQ(found, narrow);
+  EXPECT_EQ(jit(twice).lower(x, 0.1).as_text(), jit(twice).lower(x, Array(k)).as_text());
 }
 
 TEST(Numbers, OverAMesh_GoToEveryDevice) {
@@ -151,6 +221,25 @@ TEST(Numbers, AreDifferentiated) {
 TEST(Numbers, AreTheSameForAllExamplesOfVmap) {
   expect_equal(vmap([](Array x, Array k) { return x * k; })(test::waves({3}), 2.0), 2 * test::waves({3}));
   expect_equal(vmap([](Array x, int n) { return x * n; })(test::waves({3}), 2), 2 * test::waves({3}));
+}
+
+struct Norm {
+  Array scale, count;
+};
+
+TEST(Messages, NameTheArrayOfATreeByItsPath) {
+  EXPECT_THAT(error_of<TraceError>([] {
+                grad([](const Norm& norm) { return sum(norm.scale); })(Norm{ones({2}), zeros({}, int64)});
+              }),
+              HasSubstr("[grad] argument 0.count is i64[], and an integer cannot be differentiated"));
+  const Sharding split = NamedSharding(line_mesh(), P("x"));
+  auto two = jit(
+      [](const Array& x) {
+        return std::pair(x, Norm{x, sum(x)});
+      },
+      {.out_shardings = {split, split}});
+  EXPECT_THAT(error_of<ShardingError>([&] { two(ones({8})); }),
+              HasSubstr("[jit, result[1].count] P('x') has 1 entries"));
 }
 
 TEST(Grad, GivesTheGradientsInTheOrderOfArgnums) {

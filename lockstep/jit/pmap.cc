@@ -170,6 +170,7 @@ class PmapTrace {
   const std::size_t num_arguments_;
   const Mesh mesh_, local_;
   std::vector<PartitionSpec> in_specs_;
+  NumberInputs numbers_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<AxisEnvScope> axes_;
   std::optional<PmapAxis> axis_;
@@ -196,7 +197,9 @@ std::vector<std::optional<int>> PmapTrace::in_axes(const TreeArgument& argument,
 Array PmapTrace::input(const Array& array, std::optional<int> mapped) {
   const std::string& axis = cache_.options().axis_name;
   in_specs_.push_back(mapped_spec(mapped, axis));
-  return trace_->input(device_aval(array.aval(), mapped, axis, local_.size(), cache_.site()));
+  Array tracer = trace_->input(device_aval(array.aval(), mapped, axis, local_.size(), cache_.site()));
+  if (!mapped) numbers_.add(tracer, in_specs_.size() - 1);
+  return tracer;
 }
 
 std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, tree::AnyTree result) {
@@ -248,7 +251,8 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
   }
   auto computation =
       Computation::compile_per_device(std::move(program), types, mesh_, local_, in_specs_, out_specs);
-  return cache_.calls_.add(signature, std::move(computation), std::move(captures),
+  NumberInputs::Places doubles = numbers_.places(captures);
+  return cache_.calls_.add(signature, std::move(computation), std::move(captures), std::move(doubles),
                            exemplar_of(std::move(result)), tracing);
 }
 

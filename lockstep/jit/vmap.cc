@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/vmap.h"
 
+#include "lockstep/array/exact_number.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/jit/traced_function.h"
 #include "lockstep/jit/tree_option.h"
@@ -128,7 +129,9 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
         named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
       }
       call = trace_function("vmap", function, given, [&](Trace& trace, const Array& array, std::size_t k) {
-        return trace.input(example_aval(array.aval(), axes[k], site));
+        Array example = trace.input(example_aval(array.aval(), axes[k], site));
+        // A number is taken from outside, where its double is known.
+        return !axes[k] && may_be_number(array.aval()) ? array : example;
       });
     }
     inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "lockstep/array/data.h"
+#include "lockstep/array/exact_number.h"
 #include "lockstep/array/host.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
@@ -64,6 +65,7 @@ Array kept_number(std::int64_t integer, double real, ElementType type) {
   const bool there = kept.array.valid() && !kept.array.data()->shards.empty();
   if (!there || kept.integer != integer || kept.real != bits || !(kept.type == type))
     kept = {integer, bits, type, host_number(integer, real, type)};
+  if (type == ElementType{DType::kF32, true}) kept.array.data()->number = real;
   return kept.array;
 }
 
@@ -111,7 +113,10 @@ const Shape& Operand::shape() const {
 }
 
 Array Operand::as_array(ElementType type, const Shape& shape) const {
-  if (!is_number()) return array_;
+  if (!is_number()) {
+    const bool wide = type.dtype == DType::kF64 || type.dtype == DType::kC128;
+    return wide && type_ == ElementType{DType::kF32, true} ? internal::exact_number(array_) : array_;
+  }
   if (kind_ == Kind::kReal && !is_inexact(type.dtype)) {
     fail<DTypeError>("the number {} is not of dtype {} (at {}); convert the array with astype, or the number",
                      real_, name(type.dtype), CallSiteScope::current().to_string());
