@@ -214,7 +214,7 @@ Tangents transpose(const TransposeCall& c) {
   return {std::nullopt, of_dtype(found, c.operands[1].aval)};
 }
 
-std::vector<Value> batching(const BatchCall& call) {
+std::vector<Value> dot_batching(const BatchCall& call) {
   DotGeneralParams p = dims_of(call.params);
   const auto batch = static_cast<std::int64_t>(p.lhs_batch.size());
   for (std::size_t i : {0, 1}) {
@@ -263,7 +263,7 @@ const Primitive& dot_general_p() {
       .sharding = sharding,
       .jvp = jvp,
       .transpose = transpose,
-      .batching = batching,
+      .batching = dot_batching,
       .flops = dot_flops,
       .zero_padding = ZeroPadding::kAddsNothing,
       .exchange = no_exchange,
