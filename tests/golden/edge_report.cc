@@ -140,7 +140,7 @@ bool is_match(const std::string& whole, const char* pattern) {
 
 }  // namespace
 
-EdgeReport::EdgeReport(std::string how) : how_(std::move(how)), meant_(meant_differences().size()) {}
+EdgeReport::EdgeReport(std::string how) : how_(std::move(how)), known_(known_differences().size()) {}
 
 EdgeReport::~EdgeReport() {
   if (const char* path = std::getenv("LOCKSTEP_EDGES_REPORT")) {
@@ -151,12 +151,12 @@ EdgeReport::~EdgeReport() {
 
 void EdgeReport::differs(const EdgeCase& c, const std::string& part, const std::string& operands,
                          const std::string& how, std::size_t cells) {
-  const std::vector<MeantDifference>& all = meant_differences();
+  const std::vector<KnownDifference>& all = known_differences();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_match(c.name, all[i].functions) || !is_match(c.dtype, all[i].dtypes) ||
         !is_match(part, all[i].parts) || !is_match(operands, all[i].operands) || !is_match(how, all[i].how))
       continue;
-    meant_[i] += cells;
+    known_[i] += cells;
     return;
   }
   others_.push_back(fmt::format("{}@{} {} {}({}) {}", c.name, c.kind, c.dtype, part, operands, how));
@@ -211,10 +211,10 @@ void EdgeReport::expect_no_others() const {
                                << fmt::format("{}", fmt::join(first, "\n"));
 }
 
-void EdgeReport::expect_each_meant_difference() const {
-  for (std::size_t i = 0; i < meant_.size(); ++i)
-    EXPECT_GT(meant_[i], 0u) << "no cell differs as entry " << i
-                             << " says: " << meant_differences()[i].functions;
+void EdgeReport::expect_each_known_difference() const {
+  for (std::size_t i = 0; i < known_.size(); ++i)
+    EXPECT_GT(known_[i], 0u) << "no cell differs as entry " << i
+                             << " says: " << known_differences()[i].functions;
 }
 
 void EdgeReport::expect_page() const {
@@ -222,28 +222,34 @@ void EdgeReport::expect_page() const {
   std::stringstream page;
   page << in.rdbuf();
   std::string text = page.str();
-  std::string list = "| functions | dtypes | why |\n| --- | --- | --- |\n";
-  std::size_t meant = 0;
-  for (std::size_t i = 0; i < meant_.size(); ++i) {
-    const MeantDifference& each = meant_differences()[i];
-    meant += meant_[i];
-    list += fmt::format("| {} | {} | {} |\n", each.title, each.kinds, each.why);
+  std::string lists;
+  std::size_t counts[2] = {};
+  for (const bool meant : {true, false}) {
+    lists += fmt::format("\n| {} | where | why |\n| --- | --- | --- |\n",
+                         meant ? "differences that are meant" : "differences that are to be mended");
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      const KnownDifference& each = known_differences()[i];
+      if (each.meant != meant) continue;
+      counts[meant ? 0 : 1] += known_[i];
+      lists += fmt::format("| {} | {} | {} |\n", each.title, each.kinds, each.why);
+    }
   }
-  const std::string numbers = fmt::format("| {} | {} | {} | {} |\n", cells_, agreed_, meant, others_.size());
+  const std::string numbers =
+      fmt::format("| {} | {} | {} | {} | {} |\n", cells_, agreed_, counts[0], counts[1], others_.size());
   const std::string cells = fmt::format("| {} |", cells_);
   if (std::getenv("LOCKSTEP_WRITE_DOCS") != nullptr) {
     const std::string head = "<!-- edges_test writes this -->\n", end = "<!-- to here -->";
     const std::size_t from = text.find(head), to = text.find(end);
     ASSERT_TRUE(from != std::string::npos && to != std::string::npos);
     text.replace(from + head.size(), to - from - head.size(),
-                 "| cells | agree | meant differences | others |\n| ---: | ---: | ---: | ---: |\n" + numbers +
-                     "\n" + list);
+                 "| cells | agree | differences that are meant | that are to be mended | others |\n"
+                 "| ---: | ---: | ---: | ---: | ---: |\n" +
+                     numbers + lists);
     std::ofstream(LOCKSTEP_OPERATIONS_PAGE) << text;
     return;
   }
-  // Processors differ in the last digit: how many of the meant differences there are is no part of the
-  // comparison.
-  EXPECT_TRUE(text.find(cells) != std::string::npos && text.find(list) != std::string::npos)
+  // Processors differ in the last digit: how many cells differ is no part of the comparison.
+  EXPECT_TRUE(text.find(cells) != std::string::npos && text.find(lists) != std::string::npos)
       << "the page differs from what is compared; write it with LOCKSTEP_WRITE_DOCS=1";
 }
 

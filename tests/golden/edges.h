@@ -39,8 +39,8 @@ const std::set<std::string>& edge_names();
 /// By name, with a superset of the names of edge_functions.py.
 const Functions& edge_functions();
 
-/// Differences from JAX that are meant.
-struct MeantDifference {
+/// Differences from JAX that are known.
+struct KnownDifference {
   const char* title;  ///< of the functions and dtypes, for the page
   const char* kinds;
   const char* functions;  ///< as a regular expression, as all that follow
@@ -49,8 +49,9 @@ struct MeantDifference {
   const char* operands;  ///< the elements, with ", " between
   const char* how;       ///< "0.5, not nan"
   const char* why;
+  bool meant = true;  ///< false: JAX's is better
 };
-const std::vector<MeantDifference>& meant_differences();
+const std::vector<KnownDifference>& known_differences();
 
 /// Compares element by element, and counts.
 class EdgeReport {
@@ -61,11 +62,11 @@ class EdgeReport {
   void compare(const EdgeCase& c, const std::string& part, const Arrays& found);
   void refused(const EdgeCase& c, const std::string& part, const std::string& message);
 
-  /// That no cell differs but those that are meant.
+  /// That no cell differs but those on the list.
   void expect_no_others() const;
 
   /// That each entry of the list is still needed.
-  void expect_each_meant_difference() const;
+  void expect_each_known_difference() const;
 
   /// That docs/operations.md has these numbers; LOCKSTEP_WRITE_DOCS writes them.
   void expect_page() const;
@@ -76,7 +77,7 @@ class EdgeReport {
 
   std::string how_;
   std::size_t cells_ = 0, agreed_ = 0;
-  std::vector<std::size_t> meant_;  ///< of each entry of the list
+  std::vector<std::size_t> known_;  ///< of each entry of the list
   std::vector<std::string> others_;
 };
 

@@ -16,7 +16,7 @@
 #include "tests/golden/functions.h"
 
 // Each function at the edges of each dtype against JAX's values and derivatives (edges.py), under jit, under
-// vmap and operation by operation. edges_meant.cc lists what differs because it should; docs/operations.md
+// vmap and operation by operation. edges_known.cc lists what differs; docs/operations.md
 // has the numbers.
 namespace lockstep::golden {
 namespace {
@@ -153,7 +153,7 @@ TEST(GoldenEdges, UnderJit_EachFunctionIsJaxs) {
     compare(group, found, report);
   });
   report.expect_no_others();
-  report.expect_each_meant_difference();
+  report.expect_each_known_difference();
   report.expect_page();
 }
 
