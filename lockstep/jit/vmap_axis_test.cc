@@ -52,7 +52,8 @@ UnaryFunction scan_of_elements(const UnaryFunction& f) {
 UnaryFunction through_while(const UnaryFunction& f) {
   return [=](Array x) {
     auto step = [=](const ArrayPair& s) { return ArrayPair(s.first + 1, s.second * 0.5 + f(x)); };
-    return while_loop([](const ArrayPair& s) { return s.first < 2; }, step, ArrayPair(zeros({}, int32), zeros({3})))
+    return while_loop([](const ArrayPair& s) { return s.first < 2; }, step,
+                      ArrayPair(zeros({}, int32), zeros({3})))
         .second;
   };
 }
@@ -66,7 +67,8 @@ std::map<std::string, Nesting> nestings() {
   };
   auto backwards = [](const UnaryFunction& f) {
     return custom_vjp(
-        f, [f](Array x) { return ArrayPair(f(x), x); }, [f](Array x, Array g) { return pmean(g, "i") * f(x); });
+        f, [f](Array x) { return ArrayPair(f(x), x); },
+        [f](Array x, Array g) { return pmean(g, "i") * f(x); });
   };
   return {
       {"remat", {[](UnaryFunction f) -> UnaryFunction { return remat(f); }, plain}},

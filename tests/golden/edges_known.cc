@@ -31,7 +31,7 @@ const std::vector<KnownDifference>& known_differences() {
        "the smallest "
        "numbers JAX's sign is wrong"},
       {"`linalg::norm`", "one element", "linalg::norm.*", kAny, kAny, kAny, "inf, not .*|0, not .*",
-       "XLA may simplify sqrt(x * x) to |x|, which does not overflow"},
+       "XLA may simplify sqrt(x * x) to abs(x), which does not overflow"},
       {"`sort`", "descending, with ties", "sort\\(descending\\)", kAny, kAny, kAny, kAny,
        "equal elements keep their order, as in argsort; JAX reverses it"},
       {"any", "second derivatives at the largest numbers", kAny, kAny, "r|jj|rr", kLargest, kNotNan,
