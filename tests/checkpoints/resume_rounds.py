@@ -48,7 +48,7 @@ class Run:
                    "--steps", str(arguments.steps), "--checkpoint-dir", folder, "--checkpoint-every", str(every)]
         self.job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     text=True, env={**os.environ, name: value})
-        self.losses, self.lines, self.end, self.log, self.restored = {}, 0, None, [], 0
+        self.losses, self.lines, self.end, self.log, self.saved, self.restored = {}, 0, None, [], 0, 0
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
@@ -60,6 +60,8 @@ class Run:
                 self.lines += 1
             elif "held-out" in line:
                 self.end = line
+            elif "[checkpoint] saved " in line:
+                self.saved += 1
             elif "goes on after step" in line:
                 self.restored += 1
 
@@ -93,7 +95,8 @@ def main():
         while kills < arguments.kills and killed.job.poll() is None:
             # Of four, one at any moment, starts included, and three while it trains; the last one behind a save.
             if kills == arguments.kills - 1 and not killed.restored:
-                killed.wait_for_lines(2 * EVERY)
+                while not killed.saved and killed.job.poll() is None:
+                    killed.wait_for_lines(EVERY)
             elif chance.random() < 0.25:
                 time.sleep(chance.uniform(0.1, 2))
             else:
