@@ -44,8 +44,8 @@ LOCKSTEP_CHILD(loads_openblas) {
 TEST(Lapack, AnUntrustedLibrary_IsSkippedWithAWarning) {
   const testing::TemporaryFolder folder;
   const std::string reason = testing::write_untrusted(folder.path() / "libopenblas.so.0", "planted");
-  const auto result =
-      testing::run_processes({.child = "loads_openblas", .env = {{"LD_LIBRARY_PATH", folder.path()}}})[0];
+  const auto result = testing::run_processes(
+      {.child = "loads_openblas", .env = {{"LD_LIBRARY_PATH", folder.path()}, {"LOCKSTEP_TRUST", ""}}})[0];
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, HasSubstr("libopenblas.so.0 is not used: " + reason));
 }
