@@ -40,7 +40,7 @@ class Random {
 
 using Tree = std::map<std::string, Array>;
 
-Tree tree_of(int seed) {
+Tree model_tree(int seed) {
   std::vector<float> numbers(50);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = static_cast<float>(seed) + static_cast<float>(i) / 64;
@@ -63,7 +63,7 @@ class History {
  public:
   History(test::Place& place, Random& random, Count& count) : place_(place), random_(random), count_(count) {
     const Process base{"base", {{}}, {}, {}};
-    save(place_.url("base") + "/" + step_name(77), tree_of(kBaseSeed), {});
+    save(place_.url("base") + "/" + step_name(77), model_tree(kBaseSeed), {});
     place_.write("victim", "not of the run");
     place_.write("run/victim", "not of a step");
     place_.write("run/step-00000007x/part-00000-of-00001.safetensors", "not of a step");
@@ -209,7 +209,8 @@ class History {
     try {
       const Numbers numbers = restore_numbers(url_of(step));
       ASSERT_FALSE(known.unreadable || known.incomplete) << step;
-      ASSERT_EQ(numbers.arrays.at("[\"w\"]").elements<float>(), tree_of(known.seed).at("w").to_host<float>())
+      ASSERT_EQ(numbers.arrays.at("[\"w\"]").elements<float>(),
+                model_tree(known.seed).at("w").to_host<float>())
           << step;
       Opened::open(url_of(step))->verify();
     } catch (const CheckpointError& error) {
@@ -257,7 +258,7 @@ class History {
       const Job job = job_of(process);
       const ScopedJob scope(job);
       try {
-        process.checkpointers[which]->save(step, tree_of(seed), metric);
+        process.checkpointers[which]->save(step, model_tree(seed), metric);
       } catch (const CheckpointError& failed) {
         error = failed.what();
       }
@@ -354,7 +355,7 @@ class History {
     options.asynchronous = false;
     Checkpointer checkpoints(place_.url("run"), options);
     try {
-      checkpoints.save(step, tree_of(seed));
+      checkpoints.save(step, model_tree(seed));
       settle(step, seed, std::nullopt);
     } catch (const CheckpointError& error) {
       note(std::string("  ") + error.what());
@@ -433,7 +434,7 @@ class History {
       export_checkpoint(url_of(step), to);
       EXPECT_FALSE(known.unreadable || known.incomplete) << log_;
       EXPECT_EQ(restore_numbers(to).arrays.at("[\"w\"]").elements<float>(),
-                tree_of(known.seed).at("w").to_host<float>())
+                model_tree(known.seed).at("w").to_host<float>())
           << log_;
     } catch (const CheckpointError& error) {
       EXPECT_TRUE(known.unreadable || known.incomplete) << log_ << error.what();

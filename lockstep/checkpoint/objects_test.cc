@@ -24,7 +24,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::map<std::string, Array> tree_of(std::uint64_t seed) {
+std::map<std::string, Array> objects_tree(std::uint64_t seed) {
   const Mesh mesh = make_mesh({{"x", device_count()}});
   return {{"rows", lockstep::test::made(DType::kF32, {512, 1024}, NamedSharding(mesh, P("x")), seed)},
           {"all", lockstep::test::made(DType::kBF16, {100, 3}, NamedSharding(mesh, P()), seed)}};
@@ -33,13 +33,14 @@ std::map<std::string, Array> tree_of(std::uint64_t seed) {
 LOCKSTEP_CHILD(saves_to_objects) {
   initialize();
   Checkpointer checkpoints(testing::child_arguments()[0], {.keep = {.last = 2}});
-  for (int step = 1; step <= 4; ++step) checkpoints.save(step, tree_of(static_cast<std::uint64_t>(step)));
+  for (int step = 1; step <= 4; ++step)
+    checkpoints.save(step, objects_tree(static_cast<std::uint64_t>(step)));
   EXPECT_THAT(checkpoints.steps(), ElementsAre(3, 4));
-  const auto [step, tree] = *checkpoints.restore_latest(tree_of(9));
+  const auto [step, tree] = *checkpoints.restore_latest(objects_tree(9));
   EXPECT_EQ(step, 4);
   for (const auto& [path, array] : tree) EXPECT_TRUE(lockstep::test::is_made(array, 4)) << path;
   EXPECT_THAT(error_of<CheckpointError>([&] {
-                checkpoints.save(4, tree_of(4));
+                checkpoints.save(4, objects_tree(4));
                 checkpoints.wait();
               }),
               HasSubstr("it is there already"));

@@ -283,7 +283,7 @@ TEST(Processes, DifferentPlaces_AreRefused_AndNothingIsLeft) {
 // ---- faults ----
 
 /// Saved as this step: other elements for each.
-Tree tree_of(std::int64_t step) {
+Tree processes_tree(std::int64_t step) {
   const Mesh mesh = make_mesh({{"x", device_count()}});
   const auto seed = static_cast<std::uint64_t>(step);
   return {{"rows", lockstep::test::made(DType::kF32, {64, 32}, NamedSharding(mesh, P("x")), seed)},
@@ -309,13 +309,13 @@ LOCKSTEP_CHILD(saves_until_killed) {
   const int victim = std::stoi(child_arguments()[1]), at = std::stoi(child_arguments()[2]);
   Checkpointer checkpoints(url, {.keep = {.last = 2}});
   const std::int64_t first = checkpoints.latest().value_or(0) + 1;
-  checkpoints.save(first, tree_of(first));
+  checkpoints.save(first, processes_tree(first));
   checkpoints.wait();
   testing::say("saved " + std::to_string(first));
   lockstep::test::FaultyCalls calls(
       child_index() == victim ? lockstep::test::Fault::kKill : lockstep::test::Fault::kNone, at);
   storage::ScopedFileCalls scope(calls);
-  checkpoints.save(first + 1, tree_of(first + 1));
+  checkpoints.save(first + 1, processes_tree(first + 1));
   checkpoints.wait();
   testing::say("saved " + std::to_string(first + 1));
 }
@@ -355,7 +355,7 @@ LOCKSTEP_CHILD(saves_with_errors) {
   options.keep.last = 1;
   Checkpointer checkpoints(url, options);
   std::int64_t step = 1, good = 1;
-  checkpoints.save(step, tree_of(step));
+  checkpoints.save(step, processes_tree(step));
   checkpoints.wait();
   for (lockstep::test::Fault fault : {lockstep::test::Fault::kEio, lockstep::test::Fault::kEnospc,
                                       lockstep::test::Fault::kEintr, lockstep::test::Fault::kShort}) {
@@ -366,7 +366,7 @@ LOCKSTEP_CHILD(saves_with_errors) {
         storage::ScopedFileCalls scope(calls);
         std::string error;
         try {
-          checkpoints.save(step, tree_of(step));
+          checkpoints.save(step, processes_tree(step));
           checkpoints.wait();
           good = step;
         } catch (const CheckpointError& failed) {

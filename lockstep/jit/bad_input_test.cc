@@ -59,7 +59,7 @@ std::vector<BadInput> bad_inputs() {
        {"[jit, argument array 0] dimension 0 of f32[6] has 6 elements", "are 4 and 8"}},
       {"OutShardings_SizeNotDivided",
        [=] { jit(same, {.out_shardings = {rows}})(waves({6})); },
-       {"[jit, result array 0] dimension 0 of f32[6] has 6 elements", "are 4 and 8"}},
+       {"[jit, result] dimension 0 of f32[6] has 6 elements", "are 4 and 8"}},
       {"Constraint_SpecOfMoreDimensions",
        [=] { jit([=](Array x) { return with_sharding_constraint(x, columns); })(waves({4})); },
        {"with_sharding_constraint", "P(None, 'x') has 2 entries, but f32[4] has 1 dimensions"}},

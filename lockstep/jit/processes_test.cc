@@ -228,10 +228,11 @@ LOCKSTEP_CHILD(shard_maps) {
       {.mesh = mesh, .in_specs = {both, P()}, .out_specs = {P()}});
   test::expect_equal(everywhere(inside(xs, put(w, P()))), std::get<1>(gradients));
 
-  auto mapped =
-      pmap([](Array a,
-              Array w) { return grad([&](Array w) { return mean(square(tanh(matmul(a, w)))); })(w) / 4.0; },
-           {.in_axes = {0, std::nullopt}, .out_axes = {std::nullopt}});
+  auto mapped = pmap(
+      [](Array a, Array w) {
+        return pmean(grad([&](Array w) { return mean(square(tanh(matmul(a, w)))); })(w), "i");
+      },
+      {.in_axes = {0, std::nullopt}, .out_axes = {std::nullopt}});
   test::expect_equal(mapped(reshape(rows(4 * process_index(), 4), {2, 2, 3}), w), std::get<1>(gradients));
 
   // Manual along x, which is between the processes; y is left to the partitioner.
