@@ -4,8 +4,8 @@
 //
 //   $ lockstep run -n 2 --devices-per-process 2 -- build/release/examples/train_linear
 //   [0] epoch  0: loss 13.7588
-//   [0] epoch  5: loss 7.4853
-//   [0] epoch 10: loss 3.9408
+//   [0] epoch  5: loss 7.4852
+//   [0] epoch 10: loss 3.9407
 //   [0] epoch 15: loss 1.9326
 //   [0] epoch 20: loss 0.8667
 //   [0] epoch 25: loss 0.3416

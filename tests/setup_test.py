@@ -88,7 +88,13 @@ class Setup(unittest.TestCase):
             os.write(terminal, answer.encode())
             subprocess.run([self.root / "scripts" / "setup"], stdin=end, stderr=end, stdout=subprocess.DEVNULL,
                            env=self.environment(), check=False, timeout=60)
-            said = os.read(terminal, 1 << 16).decode()
+            os.close(end)
+            said = ""
+            try:
+                while piece := os.read(terminal, 1 << 16):
+                    said += piece.decode()
+            except OSError:  # all is read
+                os.close(terminal)
             self.assertIn("sudo apt-get install -y", said)
             self.assertIn("run it? [y/N]", said)
             self.assertEqual("apt-get install" in self.told(), runs, said)
