@@ -198,11 +198,13 @@ LOCKSTEP_CHILD(comes_late) {
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They take memory of their own.
 TEST(LateReceivers, HoldNoMoreThanTheyMay_ForEachKind) {
   for (const auto& result :
        testing::run_processes({.count = 2, .child = "comes_late", .deadline = std::chrono::seconds(120)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
+#endif
 
 /// The one that waits to send hears of the death of the late one.
 LOCKSTEP_CHILD(dies_before_it_comes) {
