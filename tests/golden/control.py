@@ -7,28 +7,15 @@ Run it with JAX at the version below (it is checked):
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 && v/bin/python tests/golden/control.py
 """
 
-import json
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.sparse import linalg
 
+from family import check_versions, numbers, put, write
+
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2"}
-OUT = {}
-
-
-def numbers(shape, seed):
-    """Small numbers that a float32 holds; control_test.cc makes the same."""
-    i = np.arange(np.prod(shape, dtype=int))
-    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
-
-
-def put(name, array):
-    a = np.asarray(array)
-    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) for v in a.astype(np.float32).ravel()]}
 
 
 def derivative(name, function, *args):
@@ -108,16 +95,12 @@ def products():
 
 
 def main():
-    for package, version in VERSIONS.items():
-        found = __import__(package).__version__
-        assert found == version, f"{package} is {found}, and {version} is needed"
+    check_versions(VERSIONS)
     associative_scans()
     loops()
     solvers()
     products()
-    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
-    (pathlib.Path(__file__).parent / "control.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(len(OUT), "arrays")
+    write("control.json")
 
 
 main()

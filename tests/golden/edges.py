@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import edge_functions
+from family import check_versions
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2"}
 FLOATS = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]
@@ -189,8 +190,7 @@ INPUTS = {"x": lambda name: [edges(name)], "xy": lambda name: list(pairs(name)),
 
 
 def main():
-    for package, version in VERSIONS.items():
-        assert sys.modules[package].__version__ == version, (package, sys.modules[package].__version__)
+    check_versions(VERSIONS)
     cache = os.environ.get("LOCKSTEP_EDGES_CACHE")
     only = sys.argv[1:]
     functions = edge_functions.functions()

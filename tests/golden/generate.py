@@ -22,6 +22,7 @@ import dtype_cases
 import linalg_cases
 import program_cases
 import signal_cases
+from family import check_versions
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "optax": "0.2.8"}
 
@@ -286,9 +287,7 @@ def stored(a):
 
 
 def main():
-    for package, version in VERSIONS.items():
-        found = __import__(package).__version__
-        assert found == version, f"{package} is {found}, not {version}"
+    check_versions(VERSIONS)
     INPUTS["y_t"] = INPUTS["y"].T.copy()
     INPUTS["matrix_t"] = INPUTS["matrix"].T.copy()
     INPUTS["square_b"] = INPUTS["square"][:, :, ::-1].copy()

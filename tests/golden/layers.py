@@ -6,9 +6,6 @@ Run it with JAX, flax and optax at the versions below (they are checked):
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 flax==0.12.8 optax==0.2.8 && v/bin/python tests/golden/layers.py
 """
 
-import json
-import pathlib
-
 import flax
 import flax.linen as nn
 import jax
@@ -17,19 +14,9 @@ import numpy as np
 import optax
 from jax.nn import initializers as init
 
+from family import check_versions, numbers, put, write
+
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8"}
-OUT = {}
-
-
-def numbers(shape, seed):
-    """Small numbers that a float32 holds; layers_test.cc makes the same."""
-    i = np.arange(np.prod(shape, dtype=int))
-    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
-
-
-def put(name, array):
-    a = np.asarray(array)
-    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) if np.isfinite(v) else str(v) for v in a.astype(np.float32).ravel()]}
 
 
 def key_at(key, path):
@@ -214,18 +201,14 @@ def matrices():
 
 
 def main():
-    for package, version in VERSIONS.items():
-        found = __import__(package).__version__
-        assert found == version, f"{package} is {found}, and {version} is needed"
+    check_versions(VERSIONS)
     initializers()
     layers()
     halves()
     labels()
     models()
     matrices()
-    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
-    (pathlib.Path(__file__).parent / "layers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(len(OUT), "arrays")
+    write("layers.json")
 
 
 main()

@@ -7,29 +7,15 @@ Run it with JAX, optax and jmp at the versions below (they are checked):
     v/bin/python tests/golden/optimizers.py
 """
 
-import importlib.metadata
-import json
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import jmp
 import numpy as np
 import optax
 
+from family import check_versions, numbers, put, write
+
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "optax": "0.2.8", "jmp": "0.0.4"}
-OUT = {}
-
-
-def numbers(shape, seed):
-    """Small numbers that a float32 holds; optimizers_test.cc makes the same."""
-    i = np.arange(np.prod(shape, dtype=int))
-    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
-
-
-def put(name, array):
-    a = np.asarray(array)
-    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) for v in a.ravel()]}
 
 
 # Optimizers and schedules run in float64: what they are to be in every dtype, up to its rounding.
@@ -145,17 +131,13 @@ def ctc():
 
 
 def main():
-    for package, version in VERSIONS.items():
-        found = importlib.metadata.version(package)
-        assert found == version, f"{package} is {found}, and {version} is needed"
+    check_versions(VERSIONS)
     with jax.enable_x64(True):
         optimizers()
         schedules()
     loss_scale()
     ctc()
-    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
-    (pathlib.Path(__file__).parent / "optimizers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(len(OUT), "arrays")
+    write("optimizers.json")
 
 
 main()

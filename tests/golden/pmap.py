@@ -6,9 +6,7 @@ Run it with JAX at the versions below (they are checked):
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 && v/bin/python tests/golden/pmap.py
 """
 
-import json
 import os
-import pathlib
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 import jax
@@ -16,21 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from family import check_versions, numbers, put, write
+
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2"}
-OUT = {}
-
-
-def numbers(shape, seed):
-    """Small numbers that a float32 holds; pmap_test.cc makes the same."""
-    i = np.arange(np.prod(shape, dtype=int))
-    return jnp.asarray((((i * 7 + seed * 5) % 13 - 6) / 8).reshape(shape).astype(np.float32))
-
-
-def put(name, array):
-    a = np.asarray(array)
-    OUT[name] = {"shape": list(a.shape), "dtype": str(a.dtype), "values": [float(v) for v in a.ravel()]}
-
-
 W, X = numbers((3,), 1), numbers((2, 3), 2)
 
 
@@ -41,9 +27,7 @@ def whole(name, f, out_axes=0):
 
 
 def main():
-    for package, version in VERSIONS.items():
-        found = __import__(package).__version__
-        assert found == version, f"{package} is {found}, and {version} is needed"
+    check_versions(VERSIONS)
     loss = lambda w, x: jnp.sum((w * x + 0.5) ** 3)
     mean_loss = lambda w, x: lax.pmean(loss(w, x), "i")
     sum_loss = lambda w, x: lax.psum(loss(w, x), "i")
@@ -70,9 +54,7 @@ def main():
     whole("grad of a scan", jax.grad(lambda w, x: lax.scan(
         lambda c, row: (c + jnp.sum(lax.psum(w * row, "i") ** 2 * row), None), jnp.float32(0), jnp.stack([x, w]))[0]))
     whole("grad by a number", lambda w, x: jax.grad(lambda c: lax.pmean(jnp.sum(c * c * w * x), "i"))(2.0))
-    lines = [json.dumps(name) + ": " + json.dumps(entry, separators=(",", ":")) for name, entry in OUT.items()]
-    (pathlib.Path(__file__).parent / "pmap.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(len(OUT), "arrays")
+    write("pmap.json")
 
 
 main()
