@@ -156,8 +156,9 @@ void AgentLink::read_messages() {
     }
   }
   if (pipe_->line_too_long() && !hung_up()) {
-    lose(fmt::format("host {} sent a line of more than {} bytes; agents of lockstep send shorter ones{}",
-                     options_.host, longest, last_words()));
+    lose(fmt::format(
+        "host {} sent a line of more than {} bytes, which is longer than any line of lockstep's agent{}",
+        options_.host, longest, last_words()));
   }
 }
 

@@ -202,7 +202,7 @@ TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
 
 // If the launcher opened the file, it would wait for a FIFO's reader, and /dev/stdout would be its own
 // output.
-TEST(JobTrace, OfARunningJob_IsWrittenToTheCommandsFile) {
+TEST(JobTrace, OfARunningJob_IsWrittenToTheGivenFile) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo", trace = folder.path() / "trace";
   const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};

@@ -252,7 +252,7 @@ TEST_F(StatusPage, OfAJob_IsThereWhileItRuns) {
   EXPECT_LT(ended.ended_after, seconds(55));
 }
 
-TEST_F(StatusPage, Address_HasTheTokenOnATerminalOnly_AndAnOpenPageIsWarnedOf) {
+TEST_F(StatusPage, Address_HasTheTokenOnATerminalOnly_AndAnOpenPageWarns) {
   const auto words = [](const std::string& host, const std::string& token, bool terminal) {
     JobOptions options;
     options.num_processes = 1;

@@ -56,10 +56,10 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   }
   if (arrays.empty() && !dtype) {
     fail<DTypeError>(
-        "{} expected the dtype, because process {} of {} has no device of {} and so no array that tells it "
-        "(at "
-        "{}); give it as the fourth argument",
-        kWhat, runtime.process_index(), runtime.process_count(), sharding.to_string(), at);
+        "{} expected the dtype as the fourth argument (at {}): process {} of {} has no device of {}, so it "
+        "has "
+        "no array to take the dtype from",
+        kWhat, at, runtime.process_index(), runtime.process_count(), sharding.to_string());
   }
   const DType of_all = dtype ? *dtype : arrays.front().dtype();
   std::map<int, const Array*> on_device;

@@ -106,7 +106,8 @@ LOCKSTEP_CHILD(makes_arrays) {
     EXPECT_EQ(elsewhere.aval(), (Aval{float32, {4}, false, {}}));
     EXPECT_TRUE(elsewhere.addressable_shards().empty());
     EXPECT_THAT(error_of<DTypeError>([&] { make_array_from_single_device_arrays({4}, of_one, {}); }),
-                HasSubstr("expected the dtype, because process 1 of 2 has no device of"));
+                ::testing::AllOf(HasSubstr("expected the dtype as the fourth argument (at "),
+                                 HasSubstr("process 1 of 2 has no device of")));
   }
   EXPECT_EQ(local_to_global_shape(rows, {6, 2}), (Shape{12, 2}));
   EXPECT_EQ(local_to_global_shape(columns, {6, 2}), (Shape{6, 2}));

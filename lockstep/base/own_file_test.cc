@@ -86,7 +86,7 @@ TEST(OwnFile, LinksOfThisUser_AreFollowed) {
   EXPECT_EQ(read(folder.path() / "there" / "new"), "other words");
 }
 
-TEST(OwnFile, ThatCannotBeOpened_SaysWhy) {
+TEST(OwnFile, ThatCannotBeOpened_GivesTheReason) {
   const testing::TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(open_own_file(folder.path() / "fifo", O_NONBLOCK).why_not, "nobody reads from it");
@@ -104,7 +104,7 @@ TEST(OwnFile, FilesOfAnotherUser_AreNotWrittenTo) {
   });
 }
 
-TEST(OwnFile, ANewFolder_DidNotExistBefore) {
+TEST(OwnFile, ANewFolder_IsEmptyAndOfThisUser_ThoughTheNameIsTaken) {
   testing::for_planted_files("folder", [](const testing::PlantedFile& planted, const fs::path& path) {
     const NewFolder made = make_new_folder(path);
     EXPECT_EQ(made.why_not, "");

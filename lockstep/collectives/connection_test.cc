@@ -75,7 +75,7 @@ std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
-TEST(Connection, OfTwoDescriptorsInOneMessage_NoneStaysOpen) {
+TEST(Connection, TwoDescriptorsInOneMessage_AreClosed) {
   Pair pair;
   const auto before = open_descriptors();
   {

@@ -114,7 +114,7 @@ TEST_P(UnexpectedMessages, DoNotBlockTheOnesBehind) {
   EXPECT_TRUE(in == first);
 }
 
-TEST_P(UnexpectedMessages, OfASenderThatHasLeft_AreReceived) {
+TEST_P(UnexpectedMessages, FromASenderThatHasLeft_AreReceived) {
   LateMailboxes mailbox(2, GetParam());
   const auto [to, from] = mailbox.connect(0, 1);
   const std::vector<std::byte> out(2 * kMiB, std::byte{7});
@@ -199,7 +199,7 @@ LOCKSTEP_CHILD(comes_late) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They take memory of their own.
-TEST(LateReceivers, HoldNoMoreThanTheyMay_ForEachKind) {
+TEST(LateReceivers, StayWithinTheLimit_InEachKindOfCollective) {
   for (const auto& result :
        testing::run_processes({.count = 2, .child = "comes_late", .deadline = std::chrono::seconds(120)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -225,7 +225,7 @@ LOCKSTEP_CHILD(dies_before_it_comes) {
   EXPECT_THAT(message_of<PeerFailure>([&] { permute(1 << 28); }), HasSubstr("process 1 of 2"));
 }
 
-TEST(LateReceivers, ThatDie_EndTheWaitOfTheSender) {
+TEST(LateReceivers, ThatDie_EndTheSendersWait) {
   const auto results = testing::run_processes({.count = 2, .child = "dies_before_it_comes"});
   EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
 }

@@ -394,9 +394,9 @@ void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
 
 void Peers::Impl::refuse(const Connection& connection, const std::string& trouble) {
   const std::string text = fmt::format(
-      "process {} of {} ended its connection to {}, which sent what is no message of this version of "
-      "Lockstep: "
-      "{}",
+      "process {} of {} ended its connection to {}, which sent an invalid message: {}; run the same version "
+      "of "
+      "Lockstep in all processes",
       options_.process_index, options_.process_count, describe(connection.process), trouble);
   tell_failure(text);
   events_.on_failure(text);

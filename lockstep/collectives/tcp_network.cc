@@ -49,7 +49,8 @@ class TcpNetwork : public Network {
            kMostConnections);
     }
     if (options.unexpected_messages_mib < 1)
-      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: it is at least 1", options.unexpected_messages_mib);
+      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: expected a number from 1",
+           options.unexpected_messages_mib);
     description_ = fmt::format("TCP from {}, connections to each other device: {}", own.to_string(),
                                options.connections);
   }

@@ -153,7 +153,7 @@ TEST(TlsConnection, WaitsForNobody_ThoughTheHandshakeComesByteByByte) {
   ADD_FAILURE() << "nothing was heard";
 }
 
-TEST(TlsConnection, EndsWithTheOtherSide_ThoughThatSaysNoFarewell) {
+TEST(TlsConnection, EndsWhenTheOtherSideCloses_WithoutCloseNotify) {
   // Before, in the middle of, and after the handshake.
   for (int rounds = 0; rounds < 8; ++rounds) {
     Wire wire;
@@ -169,7 +169,7 @@ TEST(TlsConnection, EndsWithTheOtherSide_ThoughThatSaysNoFarewell) {
   }
 }
 
-TEST(TlsConnection, DoesNotComeAboutWithoutOneAuthorityOrOneSecret) {
+TEST(TlsConnection, NeedsOneAuthorityAndOneSecret) {
   const TlsFiles& good = certified().a;
   const TlsFiles strange = certified().foreign.issue({});
   struct Case {
@@ -224,7 +224,7 @@ struct Between {
   Heard here = Heard::kNothing, there = Heard::kNothing;
 };
 
-TEST(TlsConnection, LetsNobodySitBetween_WithACertificateOfTheAuthority) {
+TEST(TlsConnection, RefusesAManInTheMiddle_WithACertificateOfTheAuthority) {
   Wire wire;
   wire.caller->send(saying("for process 5 alone"));
   Between between;
@@ -235,7 +235,7 @@ TEST(TlsConnection, LetsNobodySitBetween_WithACertificateOfTheAuthority) {
   EXPECT_THAT(between.read, Not(HasSubstr("for process 5 alone")));
 }
 
-TEST(TlsConnection, IsNotDisturbedByWhateverComes) {
+TEST(TlsConnection, SurvivesRandomBytes) {
   std::mt19937 random(11);
   const auto tls = Tls::load(certified().a);
   for (int round = 0; round < 300; ++round) {
