@@ -12,8 +12,7 @@ namespace lockstep::nn::internal {
 template <class Body>
 Array in_at_least_f32(ops::Tracers operands, Body body) {
   std::vector<Array> wide;
-  for (const Array& x : operands)
-    wide.push_back(ops::convert(x, {at_least_f32(x.dtype()), x.aval().weak_type}));
+  for (const Array& x : operands) wide.push_back(ops::widened(x));
   return ops::convert(body(ops::Tracers(wide)), {operands[0].dtype(), operands[0].aval().weak_type});
 }
 

@@ -82,8 +82,8 @@ Array softmax_cross_entropy(const Operand& logits, const Operand& labels) {
   return ops::run("softmax_cross_entropy", "", {logits.as_array(), labels.as_array()}, [](Tracers t) {
     const ElementType types[] = {{t[0].dtype(), t[0].aval().weak_type},
                                  {t[1].dtype(), t[1].aval().weak_type}};
-    auto wide = [](const Array& x) { return ops::convert(x, {at_least_f32(x.dtype()), x.aval().weak_type}); };
-    const Array loss = -sum((is_inexact(types[1].dtype) ? wide(t[1]) : t[1]) * log_softmax(wide(t[0])), -1);
+    const Array loss =
+        -sum((is_inexact(types[1].dtype) ? ops::widened(t[1]) : t[1]) * log_softmax(ops::widened(t[0])), -1);
     return ops::convert(loss, to_inexact(promote("softmax_cross_entropy", types)));
   });
 }

@@ -61,6 +61,13 @@ Array is_finite(const Array& x) {
   return lax::logical_and(lax::is_finite(lax::real(x)), lax::is_finite(lax::imag(x)));
 }
 
+Array squared_size(const Array& x) {
+  if (!is_complex(x.dtype())) return lax::mul(x, x);
+  return lax::real(lax::mul(x, lax::complex(lax::real(x), lax::neg(lax::imag(x)))));
+}
+
+Array widened(const Array& x) { return convert(x, {at_least_f32(x.dtype()), x.aval().weak_type}); }
+
 std::pair<Array, Array> float_divmod(const Array& x, const Array& y) {
   const Array rest = lax::rem(x, y), zero = lax::full_like(y, 0);
   // x / 0 is an infinity; the remainder of it, which would be subtracted, is NaN.
@@ -115,6 +122,12 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
   full_key += lockstep::name(type.dtype);
   return std::move(
       run_operation(name, full_key, std::span(arrays).first(all.size()), std::ref(conforming)).front());
+}
+
+Array elementwise(const std::string& name, Meet meet, const Primitive& primitive,
+                  std::initializer_list<const Operand*> operands) {
+  return elementwise(name, "", meet, operands,
+                     [&](Tracers t) { return apply_primitive(primitive, {}, t).front(); });
 }
 
 std::int64_t axis_of(std::string_view operation, std::int64_t axis, std::int64_t rank, const Aval& operand) {

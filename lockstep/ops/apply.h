@@ -41,6 +41,12 @@ std::pair<Array, Array> float_divmod(const Array& x, const Array& y);
 /// Of complex numbers, whether both parts are finite.
 Array is_finite(const Array& x);
 
+/// |x|², a real number, without a root.
+Array squared_size(const Array& x);
+
+/// x in f32 if its dtype is narrower, so that statistics neither overflow nor lose digits.
+Array widened(const Array& x);
+
 using Tracers = std::span<const Array>;
 
 /// An operation with one result; see run_operation.
@@ -64,6 +70,10 @@ enum class Meet {
 Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   std::initializer_list<const Operand*> operands,
                   const std::function<Array(Tracers)>& compose);
+
+/// The same, of one primitive.
+Array elementwise(const std::string& name, Meet meet, const Primitive& primitive,
+                  std::initializer_list<const Operand*> operands);
 
 /// The axis as a number from 0; a negative axis counts from the end. Throws ShapeError if it is out of range
 /// for rank `rank`; `operand` is the value, for the message.

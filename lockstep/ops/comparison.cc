@@ -15,12 +15,6 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
-Array binary(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
-  return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
-    return lax::apply1<Array>(primitive, {t[0], t[1]});
-  });
-}
-
 Array truth(const Array& x) { return x.dtype() == DType::kBool ? x : lax::ne(x, lax::full_like(x, 0)); }
 
 Array logical(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
@@ -42,12 +36,24 @@ Array all_true(const Array& like, bool value) {
 
 }  // namespace
 
-Array equal(const Operand& x, const Operand& y) { return binary("equal", eq_p(), x, y); }
-Array not_equal(const Operand& x, const Operand& y) { return binary("not_equal", ne_p(), x, y); }
-Array less(const Operand& x, const Operand& y) { return binary("less", lt_p(), x, y); }
-Array less_equal(const Operand& x, const Operand& y) { return binary("less_equal", le_p(), x, y); }
-Array greater(const Operand& x, const Operand& y) { return binary("greater", gt_p(), x, y); }
-Array greater_equal(const Operand& x, const Operand& y) { return binary("greater_equal", ge_p(), x, y); }
+Array equal(const Operand& x, const Operand& y) {
+  return ops::elementwise("equal", Meet::kPromote, eq_p(), {&x, &y});
+}
+Array not_equal(const Operand& x, const Operand& y) {
+  return ops::elementwise("not_equal", Meet::kPromote, ne_p(), {&x, &y});
+}
+Array less(const Operand& x, const Operand& y) {
+  return ops::elementwise("less", Meet::kPromote, lt_p(), {&x, &y});
+}
+Array less_equal(const Operand& x, const Operand& y) {
+  return ops::elementwise("less_equal", Meet::kPromote, le_p(), {&x, &y});
+}
+Array greater(const Operand& x, const Operand& y) {
+  return ops::elementwise("greater", Meet::kPromote, gt_p(), {&x, &y});
+}
+Array greater_equal(const Operand& x, const Operand& y) {
+  return ops::elementwise("greater_equal", Meet::kPromote, ge_p(), {&x, &y});
+}
 
 Array logical_and(const Operand& x, const Operand& y) {
   return logical("logical_and", logical_and_p(), x, y);
@@ -61,9 +67,15 @@ Array logical_not(const Operand& x) {
                           [](Tracers t) { return lax::logical_not(truth(t[0])); });
 }
 
-Array bitwise_and(const Operand& x, const Operand& y) { return binary("bitwise_and", logical_and_p(), x, y); }
-Array bitwise_or(const Operand& x, const Operand& y) { return binary("bitwise_or", logical_or_p(), x, y); }
-Array bitwise_xor(const Operand& x, const Operand& y) { return binary("bitwise_xor", logical_xor_p(), x, y); }
+Array bitwise_and(const Operand& x, const Operand& y) {
+  return ops::elementwise("bitwise_and", Meet::kPromote, logical_and_p(), {&x, &y});
+}
+Array bitwise_or(const Operand& x, const Operand& y) {
+  return ops::elementwise("bitwise_or", Meet::kPromote, logical_or_p(), {&x, &y});
+}
+Array bitwise_xor(const Operand& x, const Operand& y) {
+  return ops::elementwise("bitwise_xor", Meet::kPromote, logical_xor_p(), {&x, &y});
+}
 Array bitwise_not(const Operand& x) {
   return ops::elementwise("bitwise_not", "", Meet::kPromote, {&x},
                           [](Tracers t) { return lax::logical_not(t[0]); });

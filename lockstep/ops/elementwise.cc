@@ -16,24 +16,12 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
-Array binary(const std::string& name, Meet meet, const Primitive& primitive, const Operand& x,
-             const Operand& y) {
-  return ops::elementwise(name, "", meet, {&x, &y}, [&](Tracers t) {
-    return lax::apply1<Array>(primitive, {t[0], t[1]});
-  });
-}
-
-/// As binary; bools have a primitive of their own.
+/// Bools have a primitive of their own.
 Array binary(const std::string& name, const Primitive& primitive, const Primitive& of_bools, const Operand& x,
              const Operand& y) {
   return ops::elementwise(name, "", Meet::kPromote, {&x, &y}, [&](Tracers t) {
     return lax::apply1<Array>(t[0].dtype() == DType::kBool ? of_bools : primitive, {t[0], t[1]});
   });
-}
-
-Array unary(const std::string& name, Meet meet, const Primitive& primitive, const Operand& x) {
-  return ops::elementwise(name, "", meet, {&x},
-                          [&](Tracers t) { return lax::apply1<Array>(primitive, {t[0]}); });
 }
 
 /// Of whole numbers, themselves.
@@ -71,11 +59,17 @@ Array multiply(const Operand& x, const Operand& y) {
   return binary("multiply", mul_p(), logical_and_p(), x, y);
 }
 Array subtract(const Operand& x, const Operand& y) {
-  return binary("subtract", Meet::kPromote, sub_p(), x, y);
+  return ops::elementwise("subtract", Meet::kPromote, sub_p(), {&x, &y});
 }
-Array divide(const Operand& x, const Operand& y) { return binary("divide", Meet::kInexact, div_p(), x, y); }
-Array maximum(const Operand& x, const Operand& y) { return binary("maximum", Meet::kPromote, max_p(), x, y); }
-Array minimum(const Operand& x, const Operand& y) { return binary("minimum", Meet::kPromote, min_p(), x, y); }
+Array divide(const Operand& x, const Operand& y) {
+  return ops::elementwise("divide", Meet::kInexact, div_p(), {&x, &y});
+}
+Array maximum(const Operand& x, const Operand& y) {
+  return ops::elementwise("maximum", Meet::kPromote, max_p(), {&x, &y});
+}
+Array minimum(const Operand& x, const Operand& y) {
+  return ops::elementwise("minimum", Meet::kPromote, min_p(), {&x, &y});
+}
 
 Array floor_divide(const Operand& x, const Operand& y) {
   return ops::elementwise("floor_divide", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
@@ -122,8 +116,8 @@ Array clip(const Operand& x, const Operand& low, const Operand& high) {
                           [](Tracers t) { return lax::min(lax::max(t[0], t[1]), t[2]); });
 }
 
-Array negative(const Operand& x) { return unary("negative", Meet::kPromote, neg_p(), x); }
-Array sign(const Operand& x) { return unary("sign", Meet::kPromote, sign_p(), x); }
+Array negative(const Operand& x) { return ops::elementwise("negative", Meet::kPromote, neg_p(), {&x}); }
+Array sign(const Operand& x) { return ops::elementwise("sign", Meet::kPromote, sign_p(), {&x}); }
 Array square(const Operand& x) {
   return ops::elementwise("square", "", Meet::kPromote, {&x}, [](Tracers t) { return lax::mul(t[0], t[0]); });
 }
@@ -144,16 +138,16 @@ Array round(const Operand& x) {
   });
 }
 
-Array exp(const Operand& x) { return unary("exp", Meet::kInexact, exp_p(), x); }
-Array expm1(const Operand& x) { return unary("expm1", Meet::kInexact, expm1_p(), x); }
-Array log(const Operand& x) { return unary("log", Meet::kInexact, log_p(), x); }
-Array log1p(const Operand& x) { return unary("log1p", Meet::kInexact, log1p_p(), x); }
-Array tanh(const Operand& x) { return unary("tanh", Meet::kInexact, tanh_p(), x); }
-Array sigmoid(const Operand& x) { return unary("sigmoid", Meet::kInexact, logistic_p(), x); }
-Array sqrt(const Operand& x) { return unary("sqrt", Meet::kInexact, sqrt_p(), x); }
-Array rsqrt(const Operand& x) { return unary("rsqrt", Meet::kInexact, rsqrt_p(), x); }
-Array sin(const Operand& x) { return unary("sin", Meet::kInexact, sin_p(), x); }
-Array cos(const Operand& x) { return unary("cos", Meet::kInexact, cos_p(), x); }
+Array exp(const Operand& x) { return ops::elementwise("exp", Meet::kInexact, exp_p(), {&x}); }
+Array expm1(const Operand& x) { return ops::elementwise("expm1", Meet::kInexact, expm1_p(), {&x}); }
+Array log(const Operand& x) { return ops::elementwise("log", Meet::kInexact, log_p(), {&x}); }
+Array log1p(const Operand& x) { return ops::elementwise("log1p", Meet::kInexact, log1p_p(), {&x}); }
+Array tanh(const Operand& x) { return ops::elementwise("tanh", Meet::kInexact, tanh_p(), {&x}); }
+Array sigmoid(const Operand& x) { return ops::elementwise("sigmoid", Meet::kInexact, logistic_p(), {&x}); }
+Array sqrt(const Operand& x) { return ops::elementwise("sqrt", Meet::kInexact, sqrt_p(), {&x}); }
+Array rsqrt(const Operand& x) { return ops::elementwise("rsqrt", Meet::kInexact, rsqrt_p(), {&x}); }
+Array sin(const Operand& x) { return ops::elementwise("sin", Meet::kInexact, sin_p(), {&x}); }
+Array cos(const Operand& x) { return ops::elementwise("cos", Meet::kInexact, cos_p(), {&x}); }
 
 Array reciprocal(const Operand& x) {
   return ops::elementwise("reciprocal", "", Meet::kInexact, {&x},
@@ -181,7 +175,7 @@ Array astype(const Operand& x, DType dtype) {
 
 Array stop_gradient(const Operand& x) {
   if (!is_inexact(x.type().dtype)) return x.as_array();
-  return unary("stop_gradient", Meet::kPromote, stop_gradient_p(), x);
+  return ops::elementwise("stop_gradient", Meet::kPromote, stop_gradient_p(), {&x});
 }
 
 }  // namespace lockstep

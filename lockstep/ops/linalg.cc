@@ -5,7 +5,6 @@
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
-#include "lockstep/ops/complex.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
@@ -227,11 +226,6 @@ Array sqrtm(const Operand& x) {
 
 namespace {
 
-/// |y|², without a root.
-Array squares(const Array& y) {
-  return is_complex(y.dtype()) ? square(real(y)) + square(imag(y)) : square(y);
-}
-
 Array matrix_norm(const Array& y, double ord, bool keepdims) {
   const double size = std::abs(ord);
   if (y.ndim() != 2 || (size != 1 && size != 2 && !std::isinf(size))) {
@@ -258,7 +252,7 @@ Array norm(const Operand& x, NormOptions options) {
     Array y = ops::convert(t[0], type);
     const ReduceOptions over{options.axis ? Axes(*options.axis) : Axes(), options.keepdims};
     if (options.ord && !options.axis && y.ndim() != 1) return matrix_norm(y, ord, options.keepdims);
-    if (ord == 2) return sqrt(sum(squares(y), over));
+    if (ord == 2) return sqrt(sum(ops::squared_size(y), over));
     if (ord > 0 && std::isinf(ord) && y.size() == 0) return sum(abs(y), over);
     if (std::isinf(ord)) return ord > 0 ? maximum(max(abs(y), over), 0) : min(abs(y), over);
     if (ord == 0) return sum(astype(y != 0, real_dtype(y.dtype())), over);

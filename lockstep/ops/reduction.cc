@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "lockstep/ops/apply.h"
-#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
@@ -114,12 +113,6 @@ std::pair<Array, ElementType> inexact(const Array& x) {
   return {ops::convert(x, {SumTypes(type.dtype).computed, type.weak}), type};
 }
 
-/// |x|², a real number.
-Array squared_sizes(const Array& x) {
-  if (!is_complex(x.dtype())) return lax::mul(x, x);
-  return lax::real(lax::mul(x, lax::complex(lax::real(x), lax::neg(lax::imag(x)))));
-}
-
 Array variance(const std::string& name, const Operand& x, const VarianceOptions& options, bool root) {
   return reduction(
       name, x, {options.axis, options.keepdims},
@@ -127,7 +120,7 @@ Array variance(const std::string& name, const Operand& x, const VarianceOptions&
         auto [x, given_type] = inexact(given);
         ElementType type = given_type;
         Array centered = lax::sub(x, plan.spread(averaged(x, plan, 0), x.shape()));
-        Array result = averaged(squared_sizes(centered), plan, options.ddof);
+        Array result = averaged(ops::squared_size(centered), plan, options.ddof);
         type.dtype = real_dtype(type.dtype);
         if (static_cast<double>(plan.count) <= options.ddof)
           result = lax::full_like(result, std::numeric_limits<double>::quiet_NaN());

@@ -16,25 +16,14 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
-Array unary(const std::string& name, const Primitive& primitive, const Operand& x) {
-  return ops::elementwise(name, "", Meet::kInexact, {&x},
-                          [&](Tracers t) { return lax::apply1<Array>(primitive, {t[0]}); });
-}
-
 Array constant(const Array& like, double value) { return lax::full_like(like, value); }
-
-Array binary(const std::string& name, const Primitive& primitive, const Operand& x, const Operand& y) {
-  return ops::elementwise(name, "", Meet::kInexact, {&x, &y}, [&](Tracers t) {
-    return lax::apply1<Array>(primitive, {t[0], t[1]});
-  });
-}
 
 }  // namespace
 
-Array erf(const Operand& x) { return unary("erf", erf_p(), x); }
-Array erfc(const Operand& x) { return unary("erfc", erfc_p(), x); }
-Array erf_inv(const Operand& x) { return unary("erf_inv", erf_inv_p(), x); }
-Array gammaln(const Operand& x) { return unary("gammaln", lgamma_p(), x); }
+Array erf(const Operand& x) { return ops::elementwise("erf", Meet::kInexact, erf_p(), {&x}); }
+Array erfc(const Operand& x) { return ops::elementwise("erfc", Meet::kInexact, erfc_p(), {&x}); }
+Array erf_inv(const Operand& x) { return ops::elementwise("erf_inv", Meet::kInexact, erf_inv_p(), {&x}); }
+Array gammaln(const Operand& x) { return ops::elementwise("gammaln", Meet::kInexact, lgamma_p(), {&x}); }
 
 Array digamma(const Operand& x) {
   return ops::elementwise("digamma", "", Meet::kInexact, {&x},
@@ -65,7 +54,9 @@ Array gamma(const Operand& x) {
   });
 }
 
-Array betaln(const Operand& x, const Operand& y) { return binary("betaln", betaln_p(), x, y); }
+Array betaln(const Operand& x, const Operand& y) {
+  return ops::elementwise("betaln", Meet::kInexact, betaln_p(), {&x, &y});
+}
 
 Array factorial(const Operand& n) {
   return ops::elementwise("factorial", "", Meet::kInexact, {&n}, [](Tracers t) {
@@ -74,10 +65,14 @@ Array factorial(const Operand& n) {
   });
 }
 
-Array xlogy(const Operand& x, const Operand& y) { return binary("xlogy", xlogy_p(), x, y); }
-Array xlog1py(const Operand& x, const Operand& y) { return binary("xlog1py", xlog1py_p(), x, y); }
-Array entr(const Operand& x) { return unary("entr", entr_p(), x); }
-Array logit(const Operand& x) { return unary("logit", logit_p(), x); }
+Array xlogy(const Operand& x, const Operand& y) {
+  return ops::elementwise("xlogy", Meet::kInexact, xlogy_p(), {&x, &y});
+}
+Array xlog1py(const Operand& x, const Operand& y) {
+  return ops::elementwise("xlog1py", Meet::kInexact, xlog1py_p(), {&x, &y});
+}
+Array entr(const Operand& x) { return ops::elementwise("entr", Meet::kInexact, entr_p(), {&x}); }
+Array logit(const Operand& x) { return ops::elementwise("logit", Meet::kInexact, logit_p(), {&x}); }
 
 Array ndtr(const Operand& x) {
   return ops::elementwise("ndtr", "", Meet::kInexact, {&x}, [](Tracers t) {
@@ -86,6 +81,6 @@ Array ndtr(const Operand& x) {
   });
 }
 
-Array ndtri(const Operand& p) { return unary("ndtri", ndtri_p(), p); }
+Array ndtri(const Operand& p) { return ops::elementwise("ndtri", Meet::kInexact, ndtri_p(), {&p}); }
 
 }  // namespace lockstep

@@ -61,7 +61,7 @@ Array variance_of_numbers(const Array& given, const VarianceOptions& options) {
   // An infinity less the mean may be NaN, which counts.
   Array centered = where(isnan(x), 0, x - mean_of_numbers(x, {options.axis, true}));
   Array count = sum(real(present(x)), {options.axis, options.keepdims}) - options.ddof;
-  Array value = sum(real(centered * conj(centered)), {options.axis, options.keepdims}) / count;
+  Array value = sum(ops::squared_size(centered), {options.axis, options.keepdims}) / count;
   return where(count > 0, value, std::numeric_limits<double>::quiet_NaN());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/ops/apply.h"
 
 namespace lockstep::optim::internal {
 namespace {
@@ -15,11 +16,11 @@ Array scaled(const Array& update, const Array& factor) {
 
 /// The norm of all elements, at least `least`.
 Array norm_of(const Array& x, double least) {
-  const Array norm = sqrt(sum(square(widened(x))));
+  const Array norm = sqrt(sum(square(ops::widened(x))));
   return where(norm <= least, least, norm);
 }
 
-Array rms_of(const Array& x) { return sqrt(mean(square(widened(x)))); }
+Array rms_of(const Array& x) { return sqrt(mean(square(ops::widened(x)))); }
 
 /// The norm of each unit, of x's rank.
 Array unit_norms(const Array& x, const std::optional<std::vector<std::int64_t>>& axis) {
@@ -38,8 +39,8 @@ Array unit_norms(const Array& x, const std::optional<std::vector<std::int64_t>>&
         "which a unit's norm goes",
         lockstep::to_string(x.aval()), CallSiteScope::current().to_string());
   }
-  if (along.empty()) return abs(widened(x));
-  return sqrt(sum(square(widened(x)), {.axis = Axes(along), .keepdims = true}));
+  if (along.empty()) return abs(ops::widened(x));
+  return sqrt(sum(square(ops::widened(x)), {.axis = Axes(along), .keepdims = true}));
 }
 
 }  // namespace

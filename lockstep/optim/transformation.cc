@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-namespace lockstep::optim::internal {
+#include "lockstep/ops/apply.h"
 
-Array widened(const Array& x) { return size_of(x.dtype()) < 4 ? astype(x, at_least_f32(x.dtype())) : x; }
+namespace lockstep::optim::internal {
 
 void add_updates(tree::TreeRef params, tree::TreeRef updates) {
   auto add = [](const Array& p, const Array& u) { return astype(p + u, p.dtype()); };
@@ -15,7 +15,7 @@ void add_updates(tree::TreeRef params, tree::TreeRef updates) {
 Array global_norm(tree::TreeRef tree) {
   Array total;
   for (const Array& leaf : tree.leaves()) {
-    Array squares = sum(square(widened(leaf)));
+    Array squares = sum(square(ops::widened(leaf)));
     total = total.valid() ? total + squares : squares;
   }
   return total.valid() ? sqrt(total) : zeros({});

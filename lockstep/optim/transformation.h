@@ -31,9 +31,6 @@ Array global_norm(tree::TreeRef tree);
 void clip_to_global_norm(tree::TreeRef grads, double max_norm);
 void make_zeros(tree::TreeRef tree);
 
-/// x in f32 if its dtype is narrower: squares of f16 overflow.
-Array widened(const Array& x);
-
 template <class Params>
 Params zeros_of(const Params& params) {
   Params zeros = params;
