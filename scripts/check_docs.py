@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds README.md, SECURITY.md and docs/*.md to the tree; run as a test.
+"""Holds the pages of the root and docs/*.md to the tree; run as a test.
 
   - A code block behind the line `<!-- the file PATH -->` is that file, to the letter; README.md has one.
   - A link to a file leads to one.
@@ -30,7 +30,7 @@ PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z.])")
 
 
 def pages_of(root):
-    return [root / "README.md", *root.glob("SECURITY.md"), *sorted((root / "docs").rglob("*.md"))]
+    return [root / "README.md", *root.glob("[CS]*.md"), *sorted((root / "docs").rglob("*.md"))]
 
 
 def declared_in(headers):
