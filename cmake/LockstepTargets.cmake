@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # A compiler cache makes a second build quick, precompiled headers the first one. ccache keeps what was compiled with them
-# where it may take it that no macro of a command line changes what they say: none does, they are of other projects.
+# where it may take it that no macro of a command line changes what they say: none does, they are of other projects. It
+# passes paths in the source tree on as relative ones, so that what one clone compiled serves another.
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${LOCKSTEP_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+                                      CCACHE_ABSSTDERR=1 ${LOCKSTEP_CCACHE})
 endif()
 
 # Sources of a target are compiled eight at a time: templates and headers that they share are compiled once, in about
@@ -23,7 +25,14 @@ target_include_directories(lockstep_options INTERFACE $<BUILD_INTERFACE:${PROJEC
                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lockstep_options INTERFACE cxx_std_20)
 # Call sites in a library are paths in the source tree: no installed file names a folder of the machine that built it.
-target_compile_options(lockstep_options INTERFACE $<BUILD_INTERFACE:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
+# With sanitizers, so are the paths of their stacks.
+file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/)
+set(prefix_map -fmacro-prefix-map)
+if(LOCKSTEP_SANITIZE)
+  set(prefix_map -ffile-prefix-map)
+endif()
+target_compile_options(lockstep_options INTERFACE
+                       "$<BUILD_INTERFACE:${prefix_map}=${PROJECT_SOURCE_DIR}/=;${prefix_map}=${source_from_build}=>")
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
