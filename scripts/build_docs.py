@@ -21,7 +21,8 @@ from reference import Reference
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "docs/site/mkdocs.yml"
-ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+ROOT_PAGES = {"README.md": "index.md"} | {name + ".md": name.lower() + ".md"
+                                         for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")}
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".json": "json", ".proto": "protobuf"}
