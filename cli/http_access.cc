@@ -53,23 +53,11 @@ bool host_allowed(std::string_view host, const std::vector<std::string>& names, 
   return std::ranges::any_of(names, [&](const std::string& each) { return name == lower(each); });
 }
 
-bool has_token(const Credentials& credentials, std::string_view token, std::string_view cookie_name) {
+bool has_token(std::string_view target, std::string_view authorization, std::string_view token) {
   if (token.empty()) return true;
-  if (const auto given = query_value(credentials.target, "token"); given && equal(*given, token)) return true;
-  if (credentials.authorization.size() > 7 && lower(credentials.authorization.substr(0, 7)) == "bearer " &&
-      equal(credentials.authorization.substr(7), token))
-    return true;
-  std::string_view rest = credentials.cookie;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(';'), rest.size());
-    std::string_view one = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    while (one.starts_with(' ')) one.remove_prefix(1);
-    if (one.starts_with(cookie_name) && one.substr(cookie_name.size()).starts_with('=') &&
-        equal(one.substr(cookie_name.size() + 1), token))
-      return true;
-  }
-  return false;
+  if (const auto given = query_value(target, "token"); given && equal(*given, token)) return true;
+  return authorization.size() > 7 && lower(authorization.substr(0, 7)) == "bearer " &&
+         equal(authorization.substr(7), token);
 }
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }

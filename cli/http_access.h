@@ -12,16 +12,10 @@ namespace lockstep::cli {
 /// page of another site can make a browser send these. The port is ignored.
 bool host_allowed(std::string_view host, const std::vector<std::string>& names, bool addresses);
 
-/// The identification in a request; missing header lines are empty.
-struct Credentials {
-  std::string_view target;  ///< "/?token=..."
-  std::string_view cookie;
-  std::string_view authorization;
-};
-
-/// Whether the request contains the token: as `token` in the query, as this cookie, or as "Bearer TOKEN".
-/// Compares in constant time. Always true for an empty token.
-bool has_token(const Credentials& credentials, std::string_view token, std::string_view cookie_name);
+/// Whether a request with this target and this Authorization line ("" if it is missing) contains the token:
+/// as `token` in the query, or as "Bearer TOKEN". No cookie does, because a browser sends cookies to every
+/// port of a host, which may be other users'. Compares in constant time. Always true for an empty token.
+bool has_token(std::string_view target, std::string_view authorization, std::string_view token);
 
 /// "/metrics" from "/metrics?a=b".
 std::string_view path_of(std::string_view target);

@@ -51,7 +51,6 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     everywhere_ = bound.address().is_unspecified();
     names_ = {options_.host};
     if (everywhere_) names_.push_back(host_name());
-    cookie_ = fmt::format("lockstep_{}", bound.port());
     const std::string shown = everywhere_ ? host_name() : options_.host;
     url_ = fmt::format("http://{}:{}/{}", shown.find(':') == shown.npos ? shown : "[" + shown + "]",
                        bound.port(), options_.token.empty() ? "" : "?token=" + options_.token);
@@ -114,13 +113,14 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       if (error) return close();
       const auto& request = parser_->get();
       const std::string_view target = view(request.target());
-      const Credentials credentials{target, view(request[http::field::cookie]),
-                                    view(request[http::field::authorization])};
+      const std::string_view path = path_of(target);
       if (!host_allowed(view(request[http::field::host]), owner_->names_, owner_->everywhere_))
         return refuse(
             http::status::forbidden,
             "this host's name is not one to ask for: use localhost, or start the job with --status-host\n");
-      if (!has_token(credentials, owner_->options_.token, owner_->cookie_))
+      // The page itself has nothing of the job: its script asks for that, with the token.
+      if (path != "/" &&
+          !has_token(target, view(request[http::field::authorization]), owner_->options_.token))
         return refuse(
             http::status::forbidden,
             "the token is missing or wrong: open the address that lockstep run has printed, or send "
@@ -129,9 +129,6 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       if (request.method() != http::verb::get && request.method() != http::verb::head)
         return refuse(http::status::method_not_allowed, "only GET and HEAD\n");
       if (!parser_->is_done()) return refuse(http::status::bad_request, "a request has no body here\n");
-      const std::string_view path = path_of(target);
-      if (path == "/" && query_value(target, "token") && !owner_->options_.token.empty())
-        return give_cookie();
       const Page page = owner_->page_at_(path);
       if (!page.text) {
         Page nothing{std::make_shared<const std::string>("there are /, /metrics and /status.json\n"), kPlain,
@@ -139,11 +136,6 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
         return send(http::status::not_found, nothing, request.keep_alive());
       }
       send(http::status::ok, page, request.keep_alive());
-    }
-
-    void give_cookie() {
-      location_.assign(1, '/');
-      send(http::status::see_other, {std::make_shared<const std::string>("see /\n"), kPlain, ""}, true);
     }
 
     void refuse(http::status status, std::string_view why) {
@@ -160,12 +152,6 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       response_.set("Referrer-Policy", "no-referrer");
       response_.set("Content-Security-Policy", page.policy.empty() ? kNothingElse : page.policy);
       if (status == http::status::method_not_allowed) response_.set(http::field::allow, "GET, HEAD");
-      if (!location_.empty()) {
-        response_.set(http::field::location, location_);
-        response_.set(http::field::set_cookie, fmt::format("{}={}; Path=/; HttpOnly; SameSite=Lax",
-                                                           owner_->cookie_, owner_->options_.token));
-        location_.clear();
-      }
       const bool only_head = parser_->get().method() == http::verb::head;
       response_.body() =
           only_head ? beast::span<const char>() : beast::span<const char>(body_->data(), body_->size());
@@ -201,7 +187,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     std::shared_ptr<const std::string> body_;
     http::response<http::span_body<const char>> response_;
     std::optional<http::response_serializer<http::span_body<const char>>> serializer_;
-    std::string location_, rest_;
+    std::string rest_;
     std::chrono::steady_clock::time_point last_request_ = std::chrono::steady_clock::now();
   };
 
@@ -246,7 +232,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
   std::list<std::weak_ptr<Session>> sessions_;
   std::vector<std::string> names_;
   bool everywhere_ = false, closed_ = false;
-  std::string cookie_, url_;
+  std::string url_;
 };
 
 HttpListener::HttpListener(asio::io_context& context, StatusPageOptions options,

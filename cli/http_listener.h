@@ -18,11 +18,10 @@ struct Page {
   std::string policy;                       ///< a Content-Security-Policy for the page
 };
 
-/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must contain an allowed host and
-/// the token (http_access.h): 403 otherwise; 405 for other methods, 404 if there is no page. A request for
-/// "/" with the token in the address gets it as a cookie, and is redirected to the address without it. At
-/// most kMost connections: a further one replaces the one that has been idle longest. A connection that does
-/// not send a whole request, or does not take the answer, for kSilence is closed.
+/// Answers GET and HEAD over HTTP/1.1, on the context's thread. A request must contain an allowed host and,
+/// except for "/", the token (http_access.h): 403 otherwise; 405 for other methods, 404 if there is no page.
+/// At most kMost connections: a further one replaces the one that has been idle longest. A connection that
+/// does not send a whole request, or does not take the answer, for kSilence is closed.
 class HttpListener {
  public:
   static constexpr int kMost = 16;

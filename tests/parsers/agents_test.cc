@@ -59,19 +59,19 @@ std::string converse(boost::asio::io_context& context, int port, const std::stri
   return answer;
 }
 
-TEST(HttpOfThePage, MutatedRequests_GetNothingWithoutTheToken) {
+TEST(HttpOfThePage, MutatedRequests_GetNoStateWithoutTheToken) {
   boost::asio::io_context context(1);
   const auto text = std::make_shared<const std::string>(kPage);
   HttpListener listener(context, {.port = 0, .token = kToken}, [&](std::string_view path) {
-    return path == "/" || path == "/status.json" ? Page{text, "text/plain", ""} : Page{};
+    return path == "/status.json" || path == "/metrics" ? Page{text, "text/plain", ""} : Page{};
   });
   const int port = std::atoi(listener.url().substr(listener.url().rfind(':') + 1).c_str());
   const std::string token = kToken, host = "Host: localhost\r\n", end = "\r\n\r\n";
   fuzz<Error>(
       {.name = "HTTP of the status page",
        .seeds = {"GET /status.json HTTP/1.1\r\n" + host + "Authorization: Bearer " + token + end,
-                 "GET /?token=" + token + " HTTP/1.1\r\n" + host + "\r\n",
-                 "HEAD / HTTP/1.1\r\n" + host + "Cookie: a=b; lockstep_1=" + token + "; c=d" + end,
+                 "GET /metrics?token=" + token + " HTTP/1.1\r\n" + host + "\r\n",
+                 "HEAD /metrics HTTP/1.1\r\n" + host + "Cookie: a=b; lockstep_1=" + token + "; c=d" + end,
                  "GET / HTTP/1.1\r\n" + host + "\r\nGET /status.json?x=1&y HTTP/1.0\r\n" + host + "\r\n",
                  "POST / HTTP/1.1\r\n" + host + "Authorization: Bearer " + token +
                      "\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n",
@@ -82,7 +82,7 @@ TEST(HttpOfThePage, MutatedRequests_GetNothingWithoutTheToken) {
              const std::string answer = converse(context, port, bytes);
              const bool has_token = bytes.find(kToken) != std::string::npos;
              if (!has_token && answer.find(kPage) != std::string::npos)
-               throw std::logic_error("the page was given without the token");
+               throw std::logic_error("the state was given without the token");
              if (!answer.empty() && !answer.starts_with("HTTP/1.1 ")) throw std::logic_error("no HTTP");
              if (answer.starts_with("HTTP/1.1 400")) fail<Error>("refused");
            },
