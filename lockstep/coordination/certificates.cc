@@ -2,6 +2,7 @@
 #include "lockstep/coordination/certificates.h"
 
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -146,6 +147,22 @@ Certificates read_certificates(const TlsFiles& files) {
                          read("authority's certificate", "LOCKSTEP_TLS_AUTHORITY", files.authority)};
   check(files, pem);
   warn_if_readable(files.key);
+  return pem;
+}
+
+Certificates read_certificates(const TlsFiles& files, CertificateUse use) {
+  Certificates pem = read_certificates(files);
+  const openssl::Stack chain = openssl::certificates_in(pem.certificate);
+  X509* own = sk_X509_value(chain.get(), 0);
+  const bool client = use == CertificateUse::kClient;
+  if (X509_check_purpose(own, client ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER, 0) != 1) {
+    refuse(fmt::format(
+        "the certificate of {} in '{}' is not for {}: its extendedKeyUsage lacks {}, or its keyUsage lacks "
+        "digitalSignature; make one for clients and servers",
+        openssl::subject_of(own), files.certificate,
+        client ? "clients, as processes are of the coordinator" : "servers, as the coordinator is",
+        client ? "clientAuth" : "serverAuth"));
+  }
   return pem;
 }
 

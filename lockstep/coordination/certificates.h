@@ -19,4 +19,11 @@ struct Certificates {
 /// authority.
 Certificates read_certificates(const TlsFiles& files);
 
+/// The side of a connection that a certificate is for.
+enum class CertificateUse { kClient, kServer };
+
+/// As read_certificates; also throws if the certificate's extensions do not allow this use, which the other
+/// side of a connection to the coordinator checks.
+Certificates read_certificates(const TlsFiles& files, CertificateUse use);
+
 }  // namespace lockstep::coordination

@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -24,6 +26,8 @@
 #include "lockstep/coordination/holder.h"
 #include "lockstep/coordination/server.h"
 #include "lockstep/coordination/wire.h"
+#include "lockstep/testing/certificates.h"
+#include "lockstep/testing/temporary_folder.h"
 
 // Who is let in, and who holds the coordinator.
 
@@ -393,6 +397,32 @@ TEST_F(Tls, TheCoordinatorsCertificateMustNameItsAddress) {
       EXPECT_EQ(why, "");
     } else {
       EXPECT_THAT(why, HasSubstr("its certificate does not name '127.0.0.2' in its subjectAltName"));
+    }
+  }
+}
+
+TEST_F(Tls, CertificateForAnotherUse_IsRefusedByItsOwnSide) {
+  const testing::TemporaryFolder folder;
+  const testing::TestAuthority authority(folder.path(), "uses");
+  struct Case {
+    const char *usage, *client, *server;
+  };
+  for (const Case& each : {Case{"clientAuth,serverAuth", "", ""}, Case{"clientAuth", "", "lacks serverAuth"},
+                           Case{"serverAuth", "lacks clientAuth", ""},
+                           Case{"codeSigning", "lacks clientAuth", "lacks serverAuth"}}) {
+    SCOPED_TRACE(each.usage);
+    const TlsFiles own = authority.issue({.usage = each.usage});
+    const auto client = [&] { make_grpc_client(client_options("127.0.0.1:1", kIdentity, own)); };
+    const auto server = [&] { Serving{kIdentity, false, own}; };
+    for (const auto& [start, why] : {std::pair<std::function<void()>, std::string>{client, each.client},
+                                     std::pair<std::function<void()>, std::string>{server, each.server}}) {
+      try {
+        start();
+        EXPECT_EQ(why, "");
+      } catch (const InitializationError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr(why), HasSubstr(own.certificate)));
+        EXPECT_NE(why, "") << error.what();
+      }
     }
   }
 }

@@ -140,7 +140,7 @@ Status from_grpc(const grpc::Status& status) {
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {
   keep_openssl_at_exit();
   if (!tls.given()) return grpc::InsecureChannelCredentials();
-  const Certificates pem = read_certificates(tls);
+  const Certificates pem = read_certificates(tls, CertificateUse::kClient);
   return grpc::SslCredentials(
       {.pem_root_certs = pem.authority, .pem_private_key = pem.key, .pem_cert_chain = pem.certificate});
 }
@@ -163,7 +163,7 @@ std::shared_ptr<grpc::Channel> channel_over(int socket) {
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls) {
   keep_openssl_at_exit();
   if (!tls.given()) return grpc::InsecureServerCredentials();
-  const Certificates pem = read_certificates(tls);
+  const Certificates pem = read_certificates(tls, CertificateUse::kServer);
   grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = pem.authority;
   options.pem_key_cert_pairs.push_back({pem.key, pem.certificate});
