@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stops or slows the network between two hosts, namespaces of this machine, and checks what the launcher says.
+"""Stops or slows the network between two of two or three hosts, namespaces of this machine, and checks what the launcher
+says.
 
     network_rounds.py LOCKSTEP STALL_PROCESS [--case NAME ...] [--seed N] [--rounds N] [--warning SECONDS]
 
@@ -19,10 +20,11 @@ import tempfile
 import time
 
 RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recipes/netns-two-hosts.sh")
-# The hosts that lose what they send to the other one.
+# Of hosts 1 and 2, those that lose what they send to the other one. A third host reaches both.
 CUTS = {"both_ways": (1, 2), "from_1": (1,), "from_2": (2,), "from_the_start": (1, 2), "for_a_moment": (1, 2),
-        "from_1_for_a_moment": (1,)}
-CASES = [*CUTS, "slow"]
+        "from_1_for_a_moment": (1,), "of_three_both_ways": (1, 2), "of_three_from_2": (2,),
+        "of_three_for_a_moment": (1, 2)}
+CASES = [*CUTS, "slow", "of_three_slow"]
 
 
 def lose(host, lost):
@@ -35,6 +37,10 @@ def lose(host, lost):
     subprocess.run([os.environ["ON"], str(host), "ip", "neigh", *change], check=True)
 
 
+def hosts_of(case):
+    return 3 if case.startswith("of_three") else 2
+
+
 def inside(case, tool, program, warning, seed):
     """Runs one round; beside the hosts, as the recipe starts it."""
     draw = random.Random(seed)
@@ -44,11 +50,15 @@ def inside(case, tool, program, warning, seed):
             script.write('#!/bin/sh\nh=$1; shift\nexec "$ON" ${h##*.} sh -c "$*"\n')
         os.environ["LOCKSTEP_SOCKET_DIR"] = folder
         steps = 50 + int(10 * warning)
-        what = ["chain", str(int(1e6 * (1.2 * warning + 3))), "1", "0"] if case == "slow" else \
+        slow = case.endswith("slow")
+        what = ["chain", str(int(1e6 * (1.2 * warning + 3))), "1", "0"] if slow else \
             ["sleep", "-1", "-1", "0.1", str(steps)]
-        counts = (4, 1) if case == "slow" else (draw.randint(1, 2), draw.randint(1, 2))
-        options = ["--hosts", "10.77.0.1:%d,10.77.0.2:%d" % counts, "--rsh", rsh, "--coordinator-address",
-                   "10.77.0.254:5000", "--stall-warning", str(warning), "--stall-timeout", str(int(warning) + 3)]
+        counts = [draw.randint(1, 2) for _ in range(hosts_of(case))]
+        if slow:  # five processes, of which the last two, on two hosts, have a long sum
+            counts = [4, 1] if hosts_of(case) == 2 else [3, 1, 1]
+        options = ["--hosts", ",".join(f"10.77.0.{host}:{count}" for host, count in enumerate(counts, 1)), "--rsh", rsh,
+                   "--coordinator-address", "10.77.0.254:5000", "--stall-warning", str(warning), "--stall-timeout",
+                   str(int(warning) + 3)]
         if case == "from_the_start":
             for host in CUTS[case]:
                 lose(host, True)
@@ -75,7 +85,7 @@ def inside(case, tool, program, warning, seed):
     wrong = None
     if re.search("wait for each other|different programs|all for process", text):
         wrong = "processes are accused"
-    elif case == "slow" or "moment" in case:
+    elif slow or "moment" in case:
         if words:
             wrong = "a stall is reported"
         elif status != 0:
@@ -113,10 +123,10 @@ def main():
 
     def run_round(number):
         case = cases[number % len(cases)]
-        rate = ["-r", "20mbit"] if case == "slow" else []
+        shape = ["-n", str(hosts_of(case)), *(["-r", "20mbit"] if case.endswith("slow") else [])]
         own = [sys.executable, os.path.abspath(__file__), "--inside", "--case", case, "--seed", str(given.seed + number),
                "--warning", str(given.warning), os.path.abspath(given.tool), os.path.abspath(given.program)]
-        return subprocess.run([RECIPE, *rate, *own], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.run([RECIPE, *shape, *own], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     rounds = given.rounds or len(cases)
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
