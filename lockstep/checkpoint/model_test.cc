@@ -187,6 +187,7 @@ class History {
     process.checkpointers.clear();
     process.live = std::make_shared<LiveAttempts>();
     open(process);
+    settle();
     for (const Leftover& leftover : leftovers(*store())) {
       EXPECT_FALSE(is_of_job(leftover.nonce, process.job)) << log_ << leftover.nonce;
       EXPECT_GE(*expiry_of(leftover.nonce), std::chrono::system_clock::to_time_t(now_)) << log_;
@@ -218,14 +219,27 @@ class History {
     }
   }
 
-  /// Takes what a killed process, or one beside it, has left as it is: a step is there, and whole, or not.
-  void settle(std::int64_t step, int seed, std::optional<double> metric) {
-    const std::vector<std::int64_t> there = published();
-    if (!steps_.contains(step) && std::ranges::find(there, step) != there.end()) {
+  /// Takes what a killed process, or one beside it, has left as it is: a step is there, and whole, or not. In
+  /// a bucket another process may publish what a killed one had decided to publish.
+  void settle() {
+    for (std::int64_t step : published()) {
+      if (steps_.contains(step)) continue;
       const std::string name = step_name(step) + "/" + kManifestName;
       const Manifest manifest = parse_manifest(storage::read_whole(*store()->open(name)), name);
-      steps_[step] = {seed, manifest.order, metric};
+      int seed = -1;
+      try {
+        seed = static_cast<int>(restore_numbers(url_of(step)).arrays.at("[\"w\"]").elements<float>().front());
+      } catch (const CheckpointError& error) {
+        ADD_FAILURE() << log_ << "step " << step << " is not whole: " << error.what();
+      }
+      EXPECT_EQ(unsettled_.erase(seed), 1u) << log_ << "step " << step << " has come back";
+      steps_[step] = {seed, manifest.order, manifest.metric};
     }
+  }
+
+  int new_seed() {
+    unsettled_.insert(++seeds_);
+    return seeds_;
   }
 
   void save_one(Process& process) {
@@ -233,8 +247,9 @@ class History {
         static_cast<std::size_t>(random_.below(static_cast<int>(process.checkpointers.size())));
     const std::int64_t step = random_step();
     const int kind = random_.below(10);
-    const int dies_at = kind < 4 ? random_.below(70) : -1;
-    const int acts_at = kind >= 6 ? random_.below(60) : -1;
+    const int acts_at = kind >= 5 ? random_.below(60) : -1;
+    int dies_at = kind < 4 ? random_.below(70) : -1;
+    if (kind == 5) dies_at = acts_at + random_.below(10);  // soon after another one has acted
     const int other = random_.below(8);
     save_step(process, which, step, dies_at, acts_at, other);
   }
@@ -242,7 +257,7 @@ class History {
   void save_step(Process& process, std::size_t which, std::int64_t step, int dies_at, int acts_at,
                  int other) {
     ++count_.saves;
-    const int seed = ++seeds_;
+    const int seed = new_seed();
     const std::optional<double> metric =
         random_.below(3) == 0 ? std::nullopt : std::optional<double>(random_.below(4));
     const Keep& keep = process.keeps[which];
@@ -270,11 +285,12 @@ class History {
     note(error);
     const bool acknowledged = error.empty();
     const bool undisturbed = !died && (!acted || other == 0);
-    was_there = was_there || steps_.contains(step);
+    was_there = was_there || (steps_.contains(step) && steps_[step].seed != seed);
     if (undisturbed) {
       EXPECT_EQ(acknowledged, !was_there && !blocked) << log_;
     }
-    settle(step, seed, metric);
+    settle();
+    if (acknowledged) unsettled_.erase(seed);
     // Removed by somebody as soon as it was published: it supersedes others nevertheless.
     const bool removed = acknowledged && removed_beside_ && !steps_.contains(step);
     if (removed) steps_[step] = {seed, kLargestOrder, metric};
@@ -312,6 +328,11 @@ class History {
   /// What another process, or another place in the program of the same one, does in the middle of a save.
   void beside(Process& process, std::int64_t step, int what) {
     note(fmt::format("  beside: {}", what));
+    act_beside(process, step, what);
+    settle();
+  }
+
+  void act_beside(Process& process, std::int64_t step, int what) {
     Process* other = &processes_[static_cast<std::size_t>(random_.below(3))];
     switch (what) {
       case 0: {  // another Checkpointer of the same process
@@ -348,7 +369,7 @@ class History {
 
   void save_beside(const Process& process, std::int64_t step) {
     note(fmt::format("  save {} by {}", step, process.job));
-    const auto seed = ++seeds_;
+    const int seed = new_seed();
     const Job job = job_of(process);
     const ScopedJob scope(job);
     CheckpointerOptions options;
@@ -356,7 +377,7 @@ class History {
     Checkpointer checkpoints(place_.url("run"), options);
     try {
       checkpoints.save(step, model_tree(seed));
-      settle(step, seed, std::nullopt);
+      settle();
     } catch (const CheckpointError& error) {
       note(std::string("  ") + error.what());
     }
@@ -422,6 +443,7 @@ class History {
   void remove_attempts() {
     note("remove attempts");
     for (const Leftover& leftover : leftovers(*store())) remove_leftover(*store(), leftover);
+    settle();
     EXPECT_THAT(leftovers(*store()), ::testing::IsEmpty()) << log_;
   }
 
@@ -511,6 +533,7 @@ class History {
   test::Steps steps_;
   std::map<std::string, std::string> outside_, foreign_;
   int seeds_ = 0;
+  std::set<int> unsettled_;  // seeds of saves of which nobody was told that they are done
   bool removed_beside_ = false;
   std::string log_;
 };

@@ -24,6 +24,11 @@ namespace {
 /// A file in the folder of an attempt that identifies its owner.
 constexpr const char* kAttemptMark = ".lockstep-attempt";
 
+/// Another one, which says what becomes of the attempt. Whoever writes it first decides: its publisher, who
+/// puts the manifest into it, or a process that takes the publisher for dead.
+constexpr const char* kDecision = ".lockstep-decision";
+constexpr std::string_view kPublish = "publish\n", kEnd = "end\n";
+
 /// A manifest that others have published and removed while it was looked at, so often, is a fault.
 constexpr int kMostRaces = 20;
 
@@ -114,9 +119,7 @@ class ObjectStore : public Store {
     if (nonce.find('/') != nonce.npos) fail<StorageError>("\"{}\" is no nonce: it has a /", nonce);
     const Attempt attempt{folder.empty() ? nonce : folder + "/" + nonce, nonce + "/"};
     const std::string mark = attempt.folder + "/" + kAttemptMark;
-    std::random_device random;
-    const std::string own = fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
-    if (!put_first("begin", mark, own))
+    if (!put_first("begin", mark, new_text()))
       fail<StorageError>("cannot begin {}: this nonce was used before", url(attempt.folder));
     require_conditions(mark);
     return attempt;
@@ -124,42 +127,68 @@ class ObjectStore : public Store {
 
   bool has(const Attempt& attempt) const override { return exists(attempt.folder + "/" + kAttemptMark); }
 
-  /// This removes the mark and then looks for the manifest; `publish` writes the manifest and then looks for
-  /// the mark. So at least one of the two sees what the other has done.
+  /// If the publisher has decided before, and its files are there as the mark says, they are whole: then this
+  /// publishes them in its place. The mark stays for the publisher, should it live.
   std::optional<Attempt> end(const Attempt& attempt, const std::string& manifest) override {
-    remove_object(attempt.folder + "/" + kAttemptMark);
     const std::string nonce = attempt.prefix.substr(0, attempt.prefix.find('/'));
     const std::string name = in(attempt.folder.substr(0, attempt.folder.size() - nonce.size()), manifest);
-    const auto there = find_object(client_, key(name));
-    if (there != nullptr && read_whole(*there).find(nonce) != std::string::npos) return std::nullopt;
-    return attempt;
+    const std::string decision = attempt.folder + "/" + kDecision, end = std::string(kEnd) + new_text();
+    for (int race = 0; race < kMostRaces; ++race) {
+      std::string decided = end;
+      if (!put_first("end", decision, end)) {
+        const auto there = find_object(client_, key(decision));
+        if (there == nullptr) continue;
+        decided = read_whole(*there);
+      }
+      if (decided.starts_with(kPublish) && has(attempt)) {
+        put_first("publish", name, std::string_view(decided).substr(kPublish.size()));
+        remove_object(decision);
+        return std::nullopt;
+      }
+      // What was published before this decision has none any more.
+      const bool published = has_manifest(name, nonce);
+      if (published) remove_object(decision);
+      remove_object(attempt.folder + "/" + kAttemptMark);
+      if (published) return std::nullopt;
+      const std::lock_guard lock(mutex_);
+      ended_.insert(attempt.folder);
+      return attempt;
+    }
+    fail<StorageError>("cannot end {}: others begin and end it all the time", url(attempt.folder));
   }
 
   bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
                std::string_view bytes) override {
-    const std::string name = in(folder, manifest);
-    if (!has(attempt)) {
-      // Published by an earlier call, perhaps, whose answer was lost.
-      const auto there = find_object(client_, key(name));
-      if (there != nullptr && there->size() == bytes.size() && read_whole(*there) == bytes) return true;
-      fail_ended(attempt);
-    }
+    const std::string name = in(folder, manifest), decision = attempt.folder + "/" + kDecision;
     try {
-      if (!put_first("publish", name, bytes)) return false;
+      if (!put_first("publish", decision, std::string(kPublish).append(bytes))) fail_ended(attempt);
     } catch (const MaybeDoneError&) {
       settle_later(attempt, name, bytes);
       throw;
     }
-    bool ended = false;
+    bool ended = false, published = false;
     try {
       ended = !has(attempt);
-      if (ended) remove_manifest(name);
+      if (!ended) {
+        published = put_first("publish", name, bytes);
+        // Another process may have published it before, and then removed it with its files.
+        ended = published && !has(attempt);
+        if (ended) remove_manifest(name, "", std::string(bytes));
+      } else {
+        // Or published by an earlier call.
+        const auto there = find_object(client_, key(name));
+        ended = there == nullptr || read_whole(*there) != bytes;
+        published = !ended;
+      }
+      if (ended || !published) remove_object(decision);
     } catch (const StorageError&) {
       settle_later(attempt, name, bytes);
       throw;
     }
     if (ended) fail_ended(attempt);
+    if (!published) return false;
     try {
+      remove_object(decision);
       remove_object(attempt.folder + "/" + kAttemptMark);
     } catch (const StorageError& error) {  // published it is
       logging::warning("{} is published; a mark of its attempt is left: {}", url(folder), error.what());
@@ -167,16 +196,31 @@ class ObjectStore : public Store {
     return true;
   }
 
+  /// The decision of another process stays until its publisher finds no mark; one's own goes before the files
+  /// that it speaks of.
   void discard(const Attempt& attempt, const std::vector<std::string>& names) override {
     require_unpublished(attempt.folder);
+    bool ended = false;
+    {
+      const std::lock_guard lock(mutex_);
+      ended = ended_.erase(attempt.folder) > 0;
+    }
+    const std::string decision = attempt.folder + "/" + kDecision;
+    if (!ended) remove_object(decision);
     abort_uploads(attempt.folder);
     remove_objects(attempt.folder, names);
     remove_object(attempt.folder + "/" + kAttemptMark);
+    if (ended) remove_object(decision);
   }
 
   void remove(const std::string& folder, const std::string& manifest, const std::vector<std::string>& names,
               const std::optional<std::string>& only) override {
     const std::string name = in(folder, manifest), record = name + kRemoved;
+    // A publisher that was killed after its manifest has left its decision, by which it would be published
+    // again.
+    const std::string within = name.substr(0, name.size() - std::min(name.size(), manifest.size() + 1));
+    for (const Entry& inner : list(within))
+      if (inner.is_folder) remove_object(in(within, inner.name) + "/" + kDecision);
     if (!remove_manifest(name, record, only)) return remove_object(record);
     std::set<std::string> files(names.begin(), names.end());
     for (const std::string& file : names) {
@@ -203,25 +247,38 @@ class ObjectStore : public Store {
         url(attempt.folder));
   }
 
+  /// Unique, so that its writer recognizes it.
+  static std::string new_text() {
+    std::random_device random;
+    return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+  }
+
+  bool has_manifest(const std::string& name, const std::string& nonce) const {
+    const auto there = find_object(client_, key(name));
+    return there != nullptr && read_whole(*there).find(nonce) != std::string::npos;
+  }
+
   void settle_later(const Attempt& attempt, const std::string& name, std::string_view bytes) {
     const std::lock_guard lock(mutex_);
     unsettled_[attempt.folder] = {name, std::string(bytes)};
   }
 
-  /// Removes the manifest, after copying it to `record` if that is given. Returns false if another one has
-  /// been published meanwhile, which stays.
+  /// Removes the manifest, after copying it to `record` if that is given. Returns false if another one, with
+  /// other bytes than `only` or published meanwhile, is there, which stays.
   bool remove_manifest(const std::string& name, const std::string& record = "",
                        const std::optional<std::string>& only = std::nullopt) {
     const S3Answer found = client_->send({.doing = "remove", .method = "HEAD", .key = key(name)}, {200, 404});
     if (found.status == 404) return true;
-    if (!record.empty()) {
+    if (!record.empty() || only) {
       const auto there = find_object(client_, key(name));
       if (there == nullptr) return true;
       const std::string bytes = read_whole(*there);
       if (only && bytes != *only) return false;
-      S3Request put{.doing = "remove", .method = "PUT", .key = key(record)};
-      put.body = std::as_bytes(std::span(bytes));
-      client_->send(put, {200});
+      if (!record.empty()) {
+        S3Request put{.doing = "remove", .method = "PUT", .key = key(record)};
+        put.body = std::as_bytes(std::span(bytes));
+        client_->send(put, {200});
+      }
     }
     // If an answer is lost and another writer publishes before the next try, the new object is kept.
     S3Request request{.doing = "remove", .method = "DELETE", .key = key(name)};
@@ -373,6 +430,7 @@ class ObjectStore : public Store {
   std::atomic<bool> conditions_honoured_ = false;
   std::mutex mutex_;
   std::map<std::string, Manifest> unsettled_;  ///< of attempts whose publishing has no known end
+  std::set<std::string> ended_;                ///< attempts that `end` has ended, until they are discarded
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -126,6 +128,80 @@ TEST(ObjectStore, ManifestThatOthersPublishAndRemove_IsTriedAgain) {
   };
   EXPECT_TRUE(store->publish(attempt, "step", "manifest", "own"));
   EXPECT_EQ(bucket.s3.objects.at("run/step/manifest").bytes, "own");
+}
+
+// Another process takes the publisher for dead at any of its requests, and removes the attempt, or the step;
+// and the publisher is killed before any later request.
+TEST(ObjectStore, AttemptThatOthersEndWhileItIsPublished_IsThereAndWholeOrGone) {
+  constexpr int kRequests = 6, kNever = 100;
+  for (const bool removes : {false, true}) {
+    for (int acts = 0; acts <= kRequests; ++acts) {
+      for (int dies = removes ? kNever : acts; dies <= kNever;
+           dies += dies < kRequests ? 1 : kNever - kRequests) {
+        SCOPED_TRACE(fmt::format("removes {}, acts {}, dies {}", removes, acts, dies));
+        FakeBucket bucket;
+        const auto other = bucket.open();
+        const auto clean = [&](const Attempt& attempt) {
+          if (const auto rest = other->end(attempt, "manifest")) other->discard(*rest, {"part"});
+        };
+        Attempt attempt;
+        std::atomic<bool> publishes = false;
+        std::atomic<int> requests = 0;
+        TestHttpServer between([&](const TestRequest& request) {
+          const int number = publishes ? requests++ : -1;
+          if (number == acts) {
+            clean(attempt);
+            if (removes) other->remove("step", "manifest", {"nonce-1/part"});
+          }
+          return number >= dies ? TestReply{.drop = true} : bucket.s3(request);
+        });
+        const MapEnvironment environment({{"AWS_ENDPOINT_URL", between.url()},
+                                          {"AWS_ACCESS_KEY_ID", "A"},
+                                          {"AWS_SECRET_ACCESS_KEY", "B"}});
+        S3Options options = bucket.options(1);
+        options.environment = &environment;
+        const auto publisher = open_object_store("s3://bucket/run", options);
+        attempt = publisher->begin("step", "nonce-1");
+        write_file(*publisher, attempt.folder + "/part", "abc");
+        publishes = true;
+        bool published = false;
+        try {
+          published = publisher->publish(attempt, "step", "manifest", "of nonce-1");
+        } catch (const StorageError&) {
+        }
+        const auto is_whole = [&] {
+          return !other->exists("step/manifest") || other->exists("step/nonce-1/part");
+        };
+        EXPECT_TRUE(is_whole());
+        if (published && !removes) {
+          EXPECT_TRUE(other->exists("step/manifest"));
+        }
+        if (!other->exists("step/manifest")) clean(attempt);
+        EXPECT_TRUE(is_whole());
+        other->remove("step", "manifest", {"nonce-1/part"});
+        EXPECT_TRUE(bucket.s3.objects.empty()) << bucket.s3.objects.begin()->first;
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// The publisher sees that its attempt was ended only after its step was removed and saved anew by others.
+TEST(ObjectStore, ManifestOfOthers_IsNotRemovedWithThatOfAnEndedAttempt) {
+  FakeBucket bucket;
+  const auto store = bucket.open();
+  const Attempt attempt = store->begin("step", "nonce-1");
+  bool written = false;
+  bucket.s3.instead = [&](const TestRequest& request) -> std::optional<TestReply> {
+    if (request.method == "PUT" && request.path.ends_with("/manifest")) written = true;
+    if (written && request.method == "HEAD" && request.path.ends_with(".lockstep-attempt")) {
+      bucket.s3.objects.erase("run/step/nonce-1/.lockstep-attempt");
+      bucket.s3.objects["run/step/manifest"] = {"of nonce-2", "\"2\"", ""};
+    }
+    return std::nullopt;
+  };
+  EXPECT_THROW(store->publish(attempt, "step", "manifest", "of nonce-1"), StorageError);
+  EXPECT_EQ(bucket.s3.objects.at("run/step/manifest").bytes, "of nonce-2");
 }
 
 // The answer to its removal is lost, and somebody publishes anew before it is tried again.
