@@ -177,7 +177,9 @@ LongWait::LongWait(Job& job, int device, const Operation& operation, std::functi
 }
 
 LongWait::~LongWait() {
-  if (wait_.id != 0) job_.waits().forget(wait_);
+  if (wait_.id == 0) return;
+  job_.waits().forget(wait_);
+  watch::waits_no_more();
 }
 
 void LongWait::look(const std::vector<int>& missing) {

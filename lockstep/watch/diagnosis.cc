@@ -185,18 +185,25 @@ class Diagnosis {
   Place place_of(int process, const Wait& wait) const {
     if (wait_in_same_operation(process, wait) != nullptr) return Place::kSameOperation;
     const auto report = by_process_.find(process);
-    if (report == by_process_.end() || stands_still(*report->second) || !is_over_hosts(wait))
-      return Place::kElsewhere;
+    if (report == by_process_.end() || stands_still(*report->second)) return Place::kElsewhere;
+    const auto waits_at = [&](auto&& fits) {
+      const auto waits = waits_of_.find(process);
+      return waits != waits_of_.end() && std::ranges::any_of(waits->second, [&](const Wait* each) {
+               return wait.in->group != 0 && each->in->group == wait.in->group && fits(*each->in);
+             });
+    };
+    if (!is_over_hosts(wait)) {
+      // Within a host, who waits in a later operation of the group has seen all come to this one, and has
+      // done its part.
+      const bool later = waits_at([&](const Activity& in) { return in.count > wait.in->count; });
+      return later ? Place::kGoneOn : Place::kElsewhere;
+    }
     const auto count = begun(*report->second, wait.in->group);
     if (!count || *count < wait.in->count) return Place::kElsewhere;
     if (*count > wait.in->count) return Place::kGoneOn;
     // It may be at the same place with another call.
-    const auto waits = waits_of_.find(process);
-    const bool elsewhere =
-        waits != waits_of_.end() && std::ranges::any_of(waits->second, [&](const Wait* each) {
-          return each->in->group == wait.in->group && each->in->count == wait.in->count &&
-                 each->in->operation != wait.in->operation;
-        });
+    const bool elsewhere = waits_at(
+        [&](const Activity& in) { return in.count == wait.in->count && in.operation != wait.in->operation; });
     return elsewhere ? Place::kElsewhere : Place::kGoneOn;
   }
 

@@ -100,6 +100,27 @@ TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), arriving}), IsEmpty()) << "it has just entered";
 }
 
+/// A process that waits in operation `count` of a group within a host.
+ProcessReport within_host(int process, std::vector<int> missing, std::uint64_t count) {
+  ProcessReport report = waiting(process, std::move(missing), 100 + count);
+  report.threads.front().doing.back().group = 7;
+  report.threads.front().doing.back().count = count;
+  return report;
+}
+
+// On a busy machine, 0 has not run since 1 came to the operation, or still copies its data.
+TEST(Diagnosis, OfOneThatHasGoneOnFromAnOperationWithinAHost_IsNothing) {
+  EXPECT_THAT(diagnose(std::vector{within_host(0, {1}, 5), within_host(1, {0}, 6)}), IsEmpty());
+  const auto stalls = diagnose(std::vector{within_host(0, {1}, 5), within_host(1, {2}, 6), running(2)});
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_THAT(culprits(stalls[0]), ElementsAre(2));
+  EXPECT_THAT(stalls[0].waiters[0].processes, ElementsAre(1));
+  // In another group it is elsewhere.
+  ProcessReport other = within_host(1, {0}, 6);
+  other.threads.front().doing.back().group = 8;
+  EXPECT_THAT(diagnose(std::vector{within_host(0, {1}, 5), other}), SizeIs(1));
+}
+
 /// A process that waits in operation `count` of a group over hosts, where it has begun `begun` operations.
 ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t count, std::uint64_t begun,
                          std::vector<LinkReport> links = {}) {

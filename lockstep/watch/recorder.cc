@@ -406,6 +406,14 @@ void all_arrived() {
   if (depth == 0 || depth > kDepth) return;
   Entry& entry = thread->entries[depth - 1];
   if (entry.arrived.load(relaxed) == 0) entry.arrived.store(ticks(place.clock), relaxed);
+  waits_no_more();
+}
+
+void waits_no_more() {
+  Thread* const thread = place.get();
+  if (thread == nullptr || thread->missing.load(relaxed) == 0) return;
+  const Writing writing(*thread);
+  thread->missing.store(0, relaxed);
 }
 
 void waits_for(std::span<const int> processes, std::uint64_t operation, std::uint64_t group,

@@ -62,7 +62,8 @@ class Doing {
 /// The innermost activity of this thread; kNone if there is none, or nothing is recorded.
 Kind innermost();
 
-/// For the innermost activity of this thread: all others have arrived, so from now on it works.
+/// For the innermost activity of this thread: all others have arrived, so from now on it works, and waits for
+/// nobody.
 void all_arrived();
 
 /// For the innermost activity of this thread: it waits for these processes in `operation`, which is the same
@@ -70,6 +71,9 @@ void all_arrived();
 /// long.
 void waits_for(std::span<const int> processes, std::uint64_t operation, std::uint64_t group = 0,
                std::uint64_t count = 0);
+
+/// For the innermost activity of this thread: it waits for no process any more, but is still in `operation`.
+void waits_no_more();
 
 /// Where to write the number of operations that a device has begun in a group over several hosts, from 0 on;
 /// null if there is no room left, or nothing is recorded.

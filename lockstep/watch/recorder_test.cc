@@ -89,8 +89,13 @@ TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
     EXPECT_EQ(thread.doing[2].operation, 99u);
     EXPECT_FALSE(thread.doing[2].arrived);
     EXPECT_THAT(thread.missing, ElementsAre(2, 5));
+    waits_no_more();
+    EXPECT_THAT(own_report(reader.read(false)).missing, IsEmpty());
+    EXPECT_EQ(own_report(reader.read(false)).doing[2].operation, 99u);
+    waits_for(missing, 99);
     all_arrived();
     EXPECT_TRUE(own_report(reader.read(false)).doing[2].arrived);
+    EXPECT_EQ(own_report(reader.read(false)).missing_count, 0) << "it waits for nobody, and works";
   }
   const ThreadReport thread = own_report(reader.read(false));
   EXPECT_THAT(thread.doing, IsEmpty());
