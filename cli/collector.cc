@@ -9,6 +9,7 @@
 
 #include "lockstep/watch/memory.h"
 #include "lockstep/watch/proc_state.h"
+#include "lockstep/watch/proportional_memory.h"
 #include "lockstep/watch/reader.h"
 
 namespace lockstep::cli {
@@ -49,7 +50,8 @@ struct Collector::Watched {
   std::map<int, std::uint64_t> ticks_of_thread;
   std::uint64_t ticks = 0, launches = 0;
   watch::Evidence evidence;
-  std::uint64_t resident_bytes = 0;
+  watch::ProportionalMemory memory_of_it;
+  std::uint64_t memory_bytes = 0;
   double cpu_share = 0;
   int looks = 0;
 };
@@ -119,7 +121,7 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
     if (state.exists && (state.state == 'T' || state.state == 't' || state.state == 'Z'))
       watched.evidence.state = state.state;
     watched.cpu_share = share(watched.ticks, state.cpu_ticks);
-    watched.resident_bytes = state.rss_bytes;
+    watched.memory_bytes = state.exists ? watched.memory_of_it.look(pid, state.rss_bytes) : 0;
     watched.ticks_of_thread = std::move(ticks);
     watched.ticks = state.cpu_ticks;
     watched.at = now;
@@ -134,7 +136,7 @@ watch::ProcessReport Collector::report(int process, Watched& watched, bool with_
   }
   report.evidence = watched.evidence;
   report.cpu_share = watched.cpu_share;
-  report.resident_bytes = watched.resident_bytes;
+  report.memory_bytes = watched.memory_bytes;
   return report;
 }
 

@@ -210,7 +210,7 @@ ProcessRow row_of(const ProcessReport& report, int devices) {
                part(row.in_all.launch, time), part(row.in_all.input, time)};
   row.recent_share = row.share;
   row.cpu_share = report.cpu_share;
-  row.resident_bytes = report.resident_bytes;
+  row.memory_bytes = report.memory_bytes;
   row.restarts = report.restarts;
   row.metrics = report.metrics;
   return row;

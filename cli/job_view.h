@@ -54,8 +54,8 @@ struct ProcessRow {
   Times in_all;                       ///< in seconds, including current activities
   Times share, recent_share;          ///< of its time, since its start and in the last seconds
   double age_seconds = 0;
-  double cpu_share = 0;  ///< of one core
-  std::uint64_t resident_bytes = 0;
+  double cpu_share = 0;            ///< of one core
+  std::uint64_t memory_bytes = 0;  ///< see ProportionalMemory
   int restarts = 0;
   std::string metrics;  ///< JSON, or empty
 };

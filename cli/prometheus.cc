@@ -110,8 +110,9 @@ std::string prometheus_text(const JobView& view) {
           &Times::transfer);
   seconds("lockstep_launch_seconds_total", "Time in launches, their collectives included.", &Times::launch);
   seconds("lockstep_input_seconds_total", "Time of waiting for input.", &Times::input);
-  writer.of_processes("lockstep_resident_bytes", "gauge", "Memory.",
-                      [](const ProcessRow& row) { return static_cast<double>(row.resident_bytes); });
+  writer.of_processes("lockstep_resident_bytes", "gauge",
+                      "Resident memory; pages that it shares with others are counted in part (PSS).",
+                      [](const ProcessRow& row) { return static_cast<double>(row.memory_bytes); });
   writer.of_processes("lockstep_cpu_cores", "gauge", "How many cores it uses.",
                       [](const ProcessRow& row) { return row.cpu_share; });
   writer.head("lockstep_step", "gauge", "The step that was logged last.");

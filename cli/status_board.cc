@@ -80,7 +80,7 @@ void StatusBoard::ended(int process, const Outcome& outcome) {
   row.site.clear();
   row.seconds = -1;
   row.cpu_share = 0;
-  row.resident_bytes = 0;
+  row.memory_bytes = 0;
   row.recent_share = {};
 }
 

@@ -48,7 +48,7 @@ json to_json(const ProcessRow& row) {
           {"in_all", to_json(row.in_all)},
           {"age", rounded(row.age_seconds)},
           {"cpu", rounded(row.cpu_share)},
-          {"memory", row.resident_bytes},
+          {"memory", row.memory_bytes},
           {"restarts", row.restarts},
           {"metrics", std::move(metrics)}};
 }
@@ -76,7 +76,7 @@ ProcessRow row_from(const json& of) {
   row.in_all = times_from(of.at("in_all"));
   row.age_seconds = number_or("age", 0.0);
   row.cpu_share = number_or("cpu", 0.0);
-  row.resident_bytes = number_or("memory", std::uint64_t{0});
+  row.memory_bytes = number_or("memory", std::uint64_t{0});
   row.restarts = number_or("restarts", 0);
   if (const auto metrics = of.find("metrics"); metrics != of.end() && !metrics->empty())
     row.metrics = metrics->dump();

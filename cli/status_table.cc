@@ -189,7 +189,7 @@ Line line_of(const ProcessRow& row) {
            row.seconds < 0 ? "" : describe_duration(row.seconds),
            gone ? "" : shares(row.recent_share.wait, row.share.wait),
            gone ? "" : percent(row.recent_share.transfer),
-           row.resident_bytes == 0 ? "" : amount_of_bytes(row.resident_bytes),
+           row.memory_bytes == 0 ? "" : amount_of_bytes(row.memory_bytes),
            row.restarts == 0 ? "" : std::to_string(row.restarts), describe_metrics(row.metrics)},
           color_of(row.state)};
 }
@@ -210,7 +210,7 @@ Line line_of(const std::vector<const ProcessRow*>& rows) {
   for (const ProcessRow* row : rows) {
     hosts.insert(row->host);
     processes.push_back(row->process);
-    bytes = std::max(bytes, row->resident_bytes);
+    bytes = std::max(bytes, row->memory_bytes);
     least_launches = std::min(least_launches, row->launches);
     most_launches = std::max(most_launches, row->launches);
     if (row->step >= 0) least_step = least_step < 0 ? row->step : std::min(least_step, row->step);

@@ -21,7 +21,7 @@ inline watch::ProcessReport waiting_report(int process) {
   report.transfer_seconds = 6;
   report.launch_seconds = 80;
   report.input_seconds = 1;
-  report.resident_bytes = std::uint64_t{300} << 20;
+  report.memory_bytes = std::uint64_t{300} << 20;
   report.step = 1200;
   report.metrics = R"({"loss": 0.25, "lr": 0.001})";
   report.evidence = {.state = 'S', .call = "futex"};

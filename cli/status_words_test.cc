@@ -181,7 +181,7 @@ TEST(StatusJson, ComesBackAsItWas) {
     EXPECT_EQ(one.host, other.host);
     EXPECT_EQ(one.step, other.step);
     EXPECT_NEAR(one.share.wait, other.share.wait, 1e-4);
-    EXPECT_EQ(one.resident_bytes, other.resident_bytes);
+    EXPECT_EQ(one.memory_bytes, other.memory_bytes);
     EXPECT_EQ(nlohmann::json::parse(one.metrics), nlohmann::json::parse(other.metrics));
   }
   ASSERT_THAT(back.stalls, SizeIs(1));

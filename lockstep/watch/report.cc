@@ -56,7 +56,7 @@ void fields_of(Report& r, Field field) {
     field("collectives", r.collectives), field("launch_seconds", r.launch_seconds);
     field("wait_seconds", r.wait_seconds), field("transfer_seconds", r.transfer_seconds);
     field("input_seconds", r.input_seconds), field("cpu_share", r.cpu_share);
-    field("resident_bytes", r.resident_bytes), field("step", r.step), field("metrics", r.metrics);
+    field("memory_bytes", r.memory_bytes), field("step", r.step), field("metrics", r.metrics);
   }
 }
 

@@ -99,8 +99,8 @@ struct ProcessReport {
   Evidence evidence;
   std::uint64_t launches = 0, collectives = 0;
   double launch_seconds = 0, wait_seconds = 0, transfer_seconds = 0, input_seconds = 0;  ///< in total
-  double cpu_share = 0;  ///< of one core, over all threads, since the previous look
-  std::uint64_t resident_bytes = 0;
+  double cpu_share = 0;            ///< of one core, over all threads, since the previous look
+  std::uint64_t memory_bytes = 0;  ///< see ProportionalMemory
   std::int64_t step = -1;
   std::string metrics;  ///< as JSON
 
