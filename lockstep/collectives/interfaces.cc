@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -177,6 +178,25 @@ SocketAddress own_address(const std::string& interfaces, const std::string& coor
   const std::string name = interface_to_others(coordinator);
   if (auto address = address_of(name)) return *address;
   fail("the network interface {} has lost its address", name);
+}
+
+std::vector<std::string> host_addresses() {
+  constexpr std::size_t kMostInterfaces = 8;
+  std::map<unsigned, std::string> by_interface;  // those that are made later have higher numbers
+  for_each_address([&](const ifaddrs& entry) {
+    if ((entry.ifa_flags & IFF_LOOPBACK) != 0) return false;
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr);
+    by_interface.try_emplace(if_nametoindex(entry.ifa_name),
+                             entry.ifa_addr->sa_family == AF_INET
+                                 ? std::string(reinterpret_cast<const char*>(&v4->sin_addr), 4)
+                                 : std::string(reinterpret_cast<const char*>(&v6->sin6_addr), 16));
+    return false;
+  });
+  std::vector<std::string> addresses;
+  for (auto& [number, address] : by_interface)
+    if (addresses.size() < kMostInterfaces) addresses.push_back(std::move(address));
+  return addresses;
 }
 
 std::vector<std::string> rdma_devices() {

@@ -52,6 +52,10 @@ std::string interface_to_others(const std::string& coordinator);
 /// ("eth0,ib0") with an address; if none is given, of interface_to_others. Throws Error if there is none.
 SocketAddress own_address(const std::string& interfaces, const std::string& coordinator);
 
+/// The first address of each network interface of this host, as bytes: 4 of IPv4, or else 16 of IPv6. Without
+/// the loopback, and of the first 8 interfaces only.
+std::vector<std::string> host_addresses();
+
 /// The active ports of the RDMA devices of this host, "mlx5_0:1".
 std::vector<std::string> rdma_devices();
 

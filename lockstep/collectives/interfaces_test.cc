@@ -45,6 +45,16 @@ TEST(OwnAddress, IsNeverTheLoopback_WhereTheUserHasNotNamedIt) {
   }
 }
 
+TEST(HostAddresses, AreTheSameForAllProcessesOfAHost_AndNotTheLoopbacks) {
+  const std::vector<std::string> addresses = host_addresses();
+  EXPECT_EQ(host_addresses(), addresses);
+  EXPECT_LE(addresses.size(), 8u);
+  for (const std::string& address : addresses) {
+    EXPECT_TRUE(address.size() == 4 || address.size() == 16) << address.size();
+    EXPECT_FALSE(address.size() == 4 && address.starts_with('\x7f'));
+  }
+}
+
 TEST(ChooseInterface, TakesWhatLeadsToOthers_OrSaysThatNothingDoes) {
   struct Case {
     InterfacesSeen seen;

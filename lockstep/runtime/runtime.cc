@@ -18,6 +18,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/cluster/variables.h"
 #include "lockstep/collectives/allocator.h"
+#include "lockstep/collectives/interfaces.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/host_proxy.h"
@@ -315,7 +316,8 @@ ProcessEntry Runtime::own_entry() const {
   ProcessEntry mine{.host = {host_name(), packed_digest(collectives::host_identity())},
                     .shape = {client_->platform_name(), packed_digest(machine_identity(*client_)), {}},
                     .pid = getpid(),
-                    .incarnation = coordination_ ? coordination_->incarnation() : 0};
+                    .incarnation = coordination_ ? coordination_->incarnation() : 0,
+                    .addresses = collectives::host_addresses()};
   for (const pjrt::Device* device : local_pjrt_) {
     const pjrt::DeviceDescription& description = device->description();
     DeviceRun one{.kind = device->kind(),

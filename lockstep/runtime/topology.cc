@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/runtime/topology.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/digest.h"
@@ -86,6 +88,28 @@ class Numbers {
   int last_ = -1;
 };
 
+/// Whether each has an address that the other one lacks.
+bool are_of_two_hosts(const std::set<std::string>& a, const std::set<std::string>& b) {
+  return !std::ranges::includes(a, b) && !std::ranges::includes(b, a);
+}
+
+/// Hosts whose entries are equal, and which only their addresses tell apart.
+class HostsAlike {
+ public:
+  /// Gives the host of a process an identity of its own if it is not the first of its kind.
+  void tell_apart(HostEntry& host, const std::set<std::string>& addresses) {
+    std::vector<std::set<std::string>>& kind = known_[{host.name, host.identity}];
+    const auto fits = [&](const auto& others) { return !are_of_two_hosts(addresses, others); };
+    const auto at = std::ranges::find_if(kind, fits);
+    const auto number = at - kind.begin();
+    if (at == kind.end()) kind.push_back(addresses);
+    if (number > 0) host.identity = packed_digest(fmt::format("{} {}", host.identity, number));
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::vector<std::set<std::string>>> known_;
+};
+
 }  // namespace
 
 std::string packed_digest(std::string_view text) {
@@ -114,6 +138,7 @@ std::string ProcessEntry::encode() const {
   *to.mutable_shape() = shape_to_wire(shape);
   to.set_pid(static_cast<std::uint64_t>(pid));
   to.set_incarnation(incarnation);
+  for (const std::string& address : addresses) to.add_addresses(address);
   return to.SerializeAsString();
 }
 
@@ -122,13 +147,16 @@ Topology::Topology(const ProcessEntry& only) : Topology(std::vector{only.encode(
 Topology::Topology(const std::vector<std::string>& entries, std::string meeting, bool reproducible_sums)
     : meeting_(std::move(meeting)), reproducible_sums_(reproducible_sums) {
   Numbers<HostEntry> hosts(hosts_);
+  HostsAlike alike;
   Numbers<ProcessShape> shapes(shapes_);
   for (std::size_t process = 0; process < entries.size(); ++process) {
     wire::Process from;
     if (!from.ParseFromString(entries[process]) || from.host().identity().size() != kDigestBytes ||
         !is_countable(from.shape()))
       fail_unreadable(fmt::format("what process {} of {} says of its devices", process, entries.size()));
-    host_of_.push_back(hosts.of(host_from_wire(from.host())));
+    HostEntry host = host_from_wire(from.host());
+    alike.tell_apart(host, {from.addresses().begin(), from.addresses().end()});
+    host_of_.push_back(hosts.of(host));
     shape_of_.push_back(shapes.of(shape_from_wire(from.shape())));
     pids_.push_back(static_cast<std::int64_t>(from.pid()));
     incarnations_.push_back(from.incarnation());

@@ -51,6 +51,11 @@ struct ProcessEntry {
   std::int64_t pid = 0;
   std::uint64_t incarnation = 0;
 
+  /// Addresses of the host's network interfaces. Virtual machines that were started from one snapshot may be
+  /// alike in all else. Processes with the same HostEntry are taken to be on two hosts if each has an address
+  /// that the other one lacks: addresses of a host may come and go while its processes start.
+  std::vector<std::string> addresses = {};
+
   std::string encode() const;
 };
 

@@ -54,6 +54,34 @@ TEST(Topology, ProcessesOfOneHostNeedNotStandTogether) {
   EXPECT_EQ(read.shape(3).device_count(), 2);
 }
 
+TEST(Topology, HostsThatOnlyTheirAddressesTellApart_AreDifferent) {
+  const auto hosts = [](const std::vector<std::vector<std::string>>& addresses) {
+    std::vector<std::string> entries;
+    for (const std::vector<std::string>& each : addresses) {
+      ProcessEntry entry;
+      entry.host = {"clone", packed_digest("one kernel, network and name")};
+      entry.addresses = each;
+      entries.push_back(entry.encode());
+    }
+    const Topology topology(entries, "");
+    std::vector<int> hosts;
+    for (int process = 0; process < topology.process_count(); ++process) {
+      hosts.push_back(topology.host_of(process));
+      EXPECT_EQ(topology.host(process).name, "clone");
+      for (int other = 0; other < process; ++other)
+        EXPECT_EQ(topology.host(process).identity == topology.host(other).identity,
+                  topology.host_of(process) == topology.host_of(other));
+    }
+    return hosts;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(hosts({{"eth0 1", "docker"}, {"eth0 2", "docker"}, {"docker", "eth0 1"}, {"eth0 3"}}),
+              ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT(hosts({{"eth0 1"}, {"eth0 1", "eth1 1"}, {"eth0 1"}}), ElementsAre(0, 0, 0))
+      << "one host, which gets another address meanwhile";
+  EXPECT_THAT(hosts({{}, {}, {"eth0 1"}}), ElementsAre(0, 0, 0)) << "without a network";
+}
+
 TEST(Topology, HasAFewBytesForEachProcess) {
   const int hosts = 1250, processes = 8;
   const std::string encoded = Topology(entries_of(hosts, processes, 4), "meeting").encode();
