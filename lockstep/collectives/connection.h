@@ -46,6 +46,9 @@ class Connection {
   /// Whether the other side has proved that it belongs to the job. Within a host the kernel guarantees this.
   virtual bool is_proved() const { return true; }
 
+  /// Whether the other side is on this host, and has not said yet which process it is.
+  virtual bool is_unknown_here() const { return false; }
+
   /// Why the connection ended although the other side exists: the two could not prove who they are, or it
   /// sent what is no message; empty otherwise.
   const std::string& trouble() const { return trouble_; }

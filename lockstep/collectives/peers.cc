@@ -88,8 +88,7 @@ void Peers::Impl::wait_connected(int process, const std::function<void()>& check
     if (!probed && waited > kProbeAfter && process > options_.process_index &&
         !is_remote(options_, process)) {
       if (auto text = options_.store->try_get(store_key(process))) {
-        probed = true;
-        connect_to(process, Address::decode(*text));
+        probed = connect_to(process, Address::decode(*text));
       }
     }
     if (waited > options_.timeout) throw_late(process, waited);
@@ -304,7 +303,7 @@ void Peers::Impl::listen_to_peers() {
     for (std::size_t i = connections_.size(); i-- > 0;) {
       if (polled[i + 3].revents != 0 && !hear(connections_[i])) connections_.erase(connections_.begin() + i);
     }
-    if (polled[0].revents != 0) {
+    if (polled[0].revents != 0 && have_room_here()) {
       FileDescriptor fd = accept_at(listening_);
       if (fd && same_user(fd.get())) connections_.push_back(unix_connection(std::move(fd), -1));
     }
@@ -415,16 +414,19 @@ void Peers::Impl::heed(const std::shared_ptr<Connection>& connection, const Mess
       break;
     }
     case MessageType::kAsk: {
-      const Message answer = own_message(MessageType::kWaits, encode(events_.waits()));
+      const std::vector<std::string> parts = split_text(encode(events_.waits()), kMaxText);
       std::lock_guard lock(mutex_);
-      connection->send(answer);
+      for (const std::string& part : parts) connection->send(own_message(MessageType::kWaits, part));
       break;
     }
     case MessageType::kWaits: {
       std::lock_guard lock(mutex_);
-      peers_[process].asked = false;
-      peers_[process].waits = decode(message.text);
-      peers_[process].waits_heard = steady_clock::now();
+      Peer& peer = peers_[process];
+      const std::optional<std::string> text = peer.answer.take(message.text);
+      if (!text) break;
+      peer.asked = false;
+      peer.waits = decode(*text);
+      peer.waits_heard = steady_clock::now();
       break;
     }
     case MessageType::kDivergence: {

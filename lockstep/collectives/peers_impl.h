@@ -58,6 +58,7 @@ class Peers::Impl {
     std::string host = "unknown";
     std::map<std::string, FileDescriptor> received;  // null if this process could not open it
     bool asked = false;                              // for its waits, and it has not answered yet
+    SplitText answer;
     std::vector<Wait> waits;
     steady_clock::time_point waits_heard{};
     Confirmations confirmations;    // of its connection, on another host
@@ -79,6 +80,9 @@ class Peers::Impl {
   bool keeps_messages() const;
   void wake_listener();
   void listen_to_peers();
+  /// Whether another process of this host may connect now. For it closes the first connection that has not
+  /// said which process it is, if there are kMostStrangers more of these than the job has processes.
+  bool have_room_here();
   /// Null if there is no connection, or if this process cannot open another descriptor now, not even in place
   /// of a stranger's.
   FileDescriptor accept_at(const FileDescriptor& listening);
@@ -104,8 +108,9 @@ class Peers::Impl {
   /// Processes that do not exist yet remain in `processes`.
   void connect_at_meeting(std::vector<int>& processes);
   void connect_by_store(int process);
-  void connect_to(int process, const Address& target);
-  /// 0 or the error number.
+  /// False if the process has no room for a connection at the moment.
+  bool connect_to(int process, const Address& target);
+  /// 0 or the error number; EAGAIN if the process has as many connections to accept as it may have.
   int try_to_connect(int process, const Address& target);
 
   // peers_other_hosts.cc

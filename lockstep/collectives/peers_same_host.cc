@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <thread>
@@ -56,11 +58,15 @@ void Peers::Impl::connect_by_store(int process) {
       return;
     }
   }
-  if (text && !stop_) connect_to(process, Address::decode(*text));
+  if (!text) return;
+  const Address target = Address::decode(*text);
+  while (!stop_ && steady_clock::now() - start < options_.timeout && !connect_to(process, target))
+    std::this_thread::sleep_for(kLongestPause);
 }
 
 int Peers::Impl::try_to_connect(int process, const Address& target) {
   FileDescriptor fd = open_socket();
+  fcntl(fd.get(), F_SETFL, O_NONBLOCK);  // a stopped process may have a full queue
   auto [address, size] = socket_address(target.name);
   int result;
   while ((result = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size)) != 0 && errno == EINTR) {
@@ -82,8 +88,9 @@ int Peers::Impl::try_to_connect(int process, const Address& target) {
   return 0;
 }
 
-void Peers::Impl::connect_to(int process, const Address& target) {
-  if (try_to_connect(process, target) == 0) return;
+bool Peers::Impl::connect_to(int process, const Address& target) {
+  const int error = try_to_connect(process, target);
+  if (error == 0 || error == EAGAIN) return error == 0;
   // Refused in the same place: it was there, and is not any more.
   const bool gone = target.place == own_.place;
   {
@@ -94,6 +101,22 @@ void Peers::Impl::connect_to(int process, const Address& target) {
   }
   changed_.notify_all();
   if (gone) events_.on_loss(process, PeerState::kUnknown);
+  return true;
+}
+
+bool Peers::Impl::have_room_here() {
+  // A process of the job says who it is as soon as it runs.
+  const auto is_unknown = [](const auto& connection) { return connection->is_unknown_here(); };
+  const auto unknown = static_cast<std::size_t>(std::ranges::count_if(connections_, is_unknown));
+  if (unknown < static_cast<std::size_t>(options_.process_count) + kMostStrangers) return true;
+  const auto first = std::ranges::find_if(connections_, is_unknown);
+  const auto may_go = (*first)->begun + kLeastTimeToProve;
+  if (steady_clock::now() < may_go) {
+    accept_again_ = may_go;
+    return false;
+  }
+  connections_.erase(first);
+  return true;
 }
 
 }  // namespace lockstep::collectives

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -25,6 +26,9 @@
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
+#include "lockstep/watch/reader.h"
+#include "lockstep/watch/recorder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -264,6 +268,161 @@ TEST(ProcessWithoutDescriptors, WaitsForThemWithoutSpinning_AndIsConnectedThen) 
        testing::run_processes({.count = 2, .child = "is_connected_to_when_it_has_no_descriptors"})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
+}
+
+/// The socket at which processes of this host find process 0 of a test's job, which takes as few connections
+/// as it can without being asked.
+FileDescriptor listen_as_first(const std::string& meeting) {
+  FileDescriptor listening = open_socket();
+  auto [address, size] = socket_address(name_at(meeting, 0));
+  EXPECT_EQ(bind(listening.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(listen(listening.get(), 0), 0);
+  return listening;
+}
+
+FileDescriptor connect_to_first(const std::string& meeting) {
+  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto [address, size] = socket_address(name_at(meeting, 0));
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return {};
+  return fd;
+}
+
+/// Of a process that these tests are, beside one that they play.
+WorldOptions one_of_two(int process, coordination::KeyValueStore& store) {
+  WorldOptions options;
+  options.process_index = process;
+  options.process_count = 2;
+  options.device_process = {0, 1};
+  options.store = &store;
+  options.meeting = "meeting of process " + std::to_string(getpid());
+  return options;
+}
+
+// As a stopped process does not.
+TEST(ProcessThatAcceptsNoConnection, IsWaitedForUntilItDoes_AndDelaysNoEnd) {
+  const testing::TemporaryFolder folder;
+  CountingStore store(folder.path());
+  WorldOptions options = one_of_two(1, store);
+  const FileDescriptor listening = listen_as_first(options.meeting);
+  std::vector<FileDescriptor> queue;
+  for (FileDescriptor one; (one = connect_to_first(options.meeting));) queue.push_back(std::move(one));
+  std::atomic<int> lost = 0;
+  options.on_loss = [&](int, bool, const std::string&) { ++lost; };
+  store.set(
+      "lockstep/collectives//0",
+      Address{.name = name_at(options.meeting, 0), .token = "t", .host = "h", .place = place()}.encode(),
+      true);
+  auto job = std::make_unique<Job>(options, [] {});
+  while (store.gets == 0) std::this_thread::sleep_for(milliseconds(1));
+  std::vector<FileDescriptor> accepted;
+  while (accepted.size() <= queue.size())
+    accepted.emplace_back(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::string hello(1000, ' ');
+  EXPECT_GT(recv(accepted.back().get(), hello.data(), hello.size(), 0), 0) << "it says who it is";
+  EXPECT_EQ(lost, 0);
+  job.reset();
+
+  queue.clear();
+  for (FileDescriptor one; (one = connect_to_first(options.meeting));) queue.push_back(std::move(one));
+  store.gets = 0;
+  auto another = std::make_unique<Job>(options, [] {});
+  while (store.gets == 0) std::this_thread::sleep_for(milliseconds(1));
+  auto ends = std::async(std::launch::async, [&] { another.reset(); });
+  EXPECT_EQ(ends.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  shutdown(listening.get(), SHUT_RDWR);  // ends a connect() that blocks
+  EXPECT_EQ(lost, 0);
+}
+
+TEST(ConnectionsThatDoNotSayWhoTheyAre, HaveALimit_AndKeepOutNobody) {
+  const testing::TemporaryFolder folder;
+  FolderStore store(folder.path());
+  const WorldOptions options = one_of_two(0, store);
+  Job job(options, [] {});
+  std::vector<FileDescriptor> strangers;
+  while (strangers.size() < kMostStrangers + 2 + 10) {
+    FileDescriptor one = connect_to_first(options.meeting);
+    if (one) strangers.push_back(std::move(one));
+  }
+  const auto is_closed = [](const FileDescriptor& one) {
+    char byte;
+    return recv(one.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  };
+  while (!is_closed(strangers[9])) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(std::ranges::none_of(strangers.begin() + 10, strangers.end(), is_closed));
+  const FileDescriptor peer = connect_to_first(options.meeting);
+  const Message hello{{MessageType::kHello, 1, getpid(), {}}, token_at(options.meeting, 0)};
+  std::string bytes(reinterpret_cast<const char*>(&hello.header), sizeof hello.header);
+  bytes += hello.text;
+  ASSERT_EQ(::send(peer.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  EXPECT_NO_THROW(job.peers().wait_connected(1, [] {}));
+}
+
+LOCKSTEP_CHILD(waits_in_a_ring_with_many_groups) {
+  FolderStore store(shared_folder());
+  const WorldOptions options = child_options(store);
+  const int process = options.process_index, other = 1 - process;
+  Job job(options, [] {});
+  job.peers().wait_connected(other, [] {});
+  constexpr std::uint64_t kGroups = 1500, kFirst = 1'000'000'000'000'000'000;
+  for (std::uint64_t group = 0; group < kGroups; ++group) *job.waits().count_of(process, kFirst + group) = 7;
+  // Each is in an operation to which the other one has not come.
+  const auto number = static_cast<std::uint64_t>(process) + 1;
+  LongWait wait(
+      job, process, {number, number, 3}, [&] { return "process " + std::to_string(process); },
+      [] { return "psum"; });
+  const auto look = [&] {
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+         std::chrono::steady_clock::now() < end;) {
+      job.check();
+      wait.look({other});
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  };
+  EXPECT_THAT(message_of<DivergenceError>(look), HasSubstr("process 0 waits for process 1 in psum"));
+}
+
+TEST(ProcessesOfManyGroups, FindARingOfWaits) {
+  for (const auto& result : testing::run_processes({.count = 2, .child = "waits_in_a_ring_with_many_groups"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+// What the launcher takes for a wait must be one: the process may work for long in the same operation.
+TEST(LongWait, ThatHasEnded_IsNotReportedAnyMore) {
+  const testing::TemporaryFolder folder;
+  FolderStore store(folder.path());
+  Job job(one_of_two(0, store), [] {});
+  watch::Reader reader(*watch::memory());
+  const auto waits = [&] {
+    const auto is_waiting = [](const watch::ThreadReport& thread) { return thread.missing_count > 0; };
+    return std::ranges::any_of(reader.read(false).threads, is_waiting);
+  };
+  const watch::Doing doing(watch::Kind::kCollective, "psum");
+  {
+    LongWait wait(
+        job, 0, {5, 6, 7}, [] { return "process 0"; }, [] { return "psum"; });
+    wait.look({1});
+    EXPECT_TRUE(waits());
+  }
+  EXPECT_FALSE(waits());
+}
+
+TEST(SplitText, OfAnyLength_IsPutTogetherAgain) {
+  for (const std::size_t length : {0, 1, 9, 10, 18, 19, 1000}) {
+    std::string text;
+    while (text.size() < length) text += static_cast<char>('a' + text.size() % 23);
+    const std::vector<std::string> messages = split_text(text, 10);
+    SplitText together;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      EXPECT_LE(messages[i].size(), 10u);
+      const auto whole = together.take(messages[i]);
+      ASSERT_EQ(whole.has_value(), i + 1 == messages.size()) << length;
+      EXPECT_EQ(whole.value_or(text), text);
+    }
+  }
+  SplitText together;
+  EXPECT_FALSE(together.take("+begun"));
+  EXPECT_FALSE(together.take(""));
+  EXPECT_EQ(together.take(".whole"), "whole") << "what came before a message of no part is dropped";
 }
 
 /// What is in Job::check_peer in this way is a matter of a few instructions in a real job.

@@ -23,6 +23,8 @@ constexpr std::chrono::milliseconds kLong(700);  ///< A wait shorter than this a
 constexpr std::chrono::milliseconds kRound(300), kLongestRound(5000);
 constexpr std::uint64_t kQuickRounds = 5;
 
+constexpr char kMoreFollow = '+', kLastPart = '.';
+
 /// Where the device that another one waits for is.
 enum class Place {
   kElsewhere,  ///< It has not come to the operation.
@@ -129,6 +131,27 @@ std::vector<Wait> decode(const std::string& text) {
     waits.push_back(std::move(wait));
   }
   return waits;
+}
+
+std::vector<std::string> split_text(std::string_view text, std::size_t most) {
+  std::vector<std::string> messages;
+  do {
+    const std::string_view part = text.substr(0, most - 1);
+    text.remove_prefix(part.size());
+    messages.push_back((text.empty() ? kLastPart : kMoreFollow) + std::string(part));
+  } while (!text.empty());
+  return messages;
+}
+
+std::optional<std::string> SplitText::take(std::string_view message) {
+  const char mark = message.empty() ? '\0' : message.front();
+  if ((mark != kLastPart && mark != kMoreFollow) || text_.size() + message.size() > kMostBytes) {
+    text_.clear();
+    return std::nullopt;
+  }
+  text_ += message.substr(1);
+  if (mark == kMoreFollow) return std::nullopt;
+  return std::exchange(text_, {});
 }
 
 std::uint64_t WaitTable::next_id() {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
@@ -49,6 +50,22 @@ std::string describe_ring(const std::vector<Wait>& ring);
 /// For sending to another process. `decode` returns the waits that it understands.
 std::string encode(const std::vector<Wait>& waits);
 std::vector<Wait> decode(const std::string& text);
+
+/// A long text for several messages, each with up to `most` bytes (at least 2): each begins with a mark,
+/// which says whether more follow.
+std::vector<std::string> split_text(std::string_view text, std::size_t most);
+
+/// Puts the text together again.
+class SplitText {
+ public:
+  /// The whole text with its last message; nullopt before. A text of more than kMostBytes, or a message
+  /// without a mark, is dropped.
+  std::optional<std::string> take(std::string_view message);
+
+ private:
+  static constexpr std::size_t kMostBytes = 64 << 20;
+  std::string text_;
+};
 
 /// The waits of this process. All methods may be called from any thread.
 class WaitTable {

@@ -35,6 +35,8 @@ class UnixConnection : public Connection {
 
   bool has_kept() const override { return !kept_.empty(); }
 
+  bool is_unknown_here() const override { return process < 0; }
+
   Heard hear(Message& message, FileDescriptor& fd) override;
 
  private:
