@@ -53,5 +53,18 @@ TEST(MemoryFile, LargerThanUlimitF_FailsWithoutASignal) {
   close(file);
 }
 
+TEST(MemoryFile, WhereMemoryIsCountedStrictly_HasItsPagesBeforeItIsWritten) {
+  constexpr std::size_t kBytes = 4 << 20;
+  const auto taken = [](bool reserve) {
+    const int file = make_reserved_memory_file("test", kBytes, 0, reserve);
+    struct stat status {};
+    EXPECT_EQ(fstat(file, &status), 0);
+    close(file);
+    return static_cast<std::size_t>(status.st_blocks) * 512;
+  };
+  EXPECT_EQ(taken(false), 0u);
+  EXPECT_GE(taken(true), kBytes);
+}
+
 }  // namespace
 }  // namespace lockstep

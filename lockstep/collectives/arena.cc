@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/memory_file.h"
 #include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
@@ -24,12 +22,6 @@ constexpr std::size_t kGrain = 64 << 10;   // offsets and sizes are multiples of
 constexpr std::size_t kOpened = 64 << 20;  ///< How much more can be accessed at a time.
 
 }  // namespace
-
-bool Arena::counts_strictly() {
-  int mode = 0;
-  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
-  return mode == 2;
-}
 
 Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages, bool reserve)
     : most_kept_(kept), reserve_(reserve) {

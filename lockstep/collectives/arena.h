@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "lockstep/base/file_descriptor.h"
+#include "lockstep/base/memory_file.h"
 
 namespace lockstep::collectives {
 
@@ -28,13 +29,10 @@ class Arena {
   /// its pages before it is written: where the system counts memory strictly, it would otherwise end the
   /// program (SIGBUS) in place of an error.
   explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true,
-                 bool reserve = counts_strictly());
+                 bool reserve = counts_memory_strictly());
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-
-  /// Whether vm.overcommit_memory is 2.
-  static bool counts_strictly();
 
   /// Null if there is no room or memory. The content of the block is undefined.
   void* allocate(std::size_t bytes, std::size_t alignment = 64);

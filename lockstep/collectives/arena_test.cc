@@ -18,6 +18,7 @@
 #include <random>
 #include <string>
 
+#include "lockstep/collectives/segment.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep::collectives {
@@ -192,6 +193,7 @@ LOCKSTEP_CHILD(aborts_and_dumps_core) {
   const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
   EXPECT_EQ(setrlimit(RLIMIT_CORE, &all), 0);
   const Both both;
+  const auto segment = Segment::create(100);
   std::ifstream areas("/proc/self/smaps");
   std::size_t dumped = 0, kilobytes = 0;
   for (std::string line; std::getline(areas, line);) {

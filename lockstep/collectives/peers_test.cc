@@ -153,6 +153,10 @@ TEST(ProcessWithoutDescriptors, SaysThatItCannotTakeMemory) {
                     HasSubstr("as many open files as it may have (ulimit -n)")));
 }
 
+TEST(Segment, OfMoreMembersThanAChunkHasPartsFor_IsRefused) {
+  EXPECT_THROW(Segment::create(Segment::kMostMembers + 1), Error);
+}
+
 class CountingStore : public FolderStore {
  public:
   using FolderStore::FolderStore;

@@ -40,7 +40,10 @@ std::string text_of(const MemberWords& words) {
 }
 
 std::pair<Segment, FileDescriptor> Segment::create(int members) {
-  FileDescriptor fd(make_memory_file("lockstep", segment_bytes(members), MFD_ALLOW_SEALING));
+  if (members > kMostMembers) {
+    fail("{} devices of one host cannot be in one group: expected at most {}", members, kMostMembers);
+  }
+  FileDescriptor fd(make_reserved_memory_file("lockstep", segment_bytes(members), MFD_ALLOW_SEALING));
   if (!fd || fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     fail("cannot make {} bytes of memory to share between processes: {}", segment_bytes(members),
          describe_error(errno));
@@ -73,6 +76,7 @@ Segment::Segment(const FileDescriptor& fd, int members) : members_(members), byt
   void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) fail("cannot map {} bytes of shared memory: {}", bytes_, describe_error(errno));
   base_ = static_cast<std::byte*>(base);
+  madvise(base, bytes_, MADV_DONTDUMP);  // a core file would get a page for each hole
 }
 
 Segment::Segment(Segment&& other) noexcept

@@ -62,8 +62,11 @@ struct SegmentHeader {
 /// disappears with the last process that maps it.
 class Segment {
  public:
+  /// The most members: a part of a chunk for each of them is a cache line.
+  static constexpr int kMostMembers = kChunkBytes / 64;
+
   /// New memory for `members`. Its descriptor is sent to other processes and can be closed afterwards. Throws
-  /// Error if there is no memory.
+  /// Error if there is no memory, or there are more than kMostMembers.
   static std::pair<Segment, FileDescriptor> create(int members);
 
   /// Maps the memory that another process created. Throws Error if it is not a segment for this number of

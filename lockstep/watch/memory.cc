@@ -16,7 +16,7 @@ Memory* map(int flags, int descriptor) {
 
 }  // namespace
 
-int create_memory() { return make_memory_file("lockstep-recorder", sizeof(Memory)); }
+int create_memory() { return make_reserved_memory_file("lockstep-recorder", sizeof(Memory)); }
 
 Memory* map_memory(int descriptor) {
   struct stat status {};
