@@ -50,6 +50,7 @@ void HostsCommunicator::run(const Call& call, int rank, const void* in, void* ou
   if (broken_.load(std::memory_order_acquire)) std::rethrow_exception(broken_cause_);
   job_.check();
   Local& local = *locals_[rank];
+  if (local.plans.size() >= kMostPlans && !local.plans.contains(call.signature)) local.plans.clear();
   Plan& plan = local.plans[call.signature];
   if (plan.text != call.text) {
     plan.text = call.text;

@@ -61,6 +61,9 @@ class HostsCommunicator : public Communicator {
                                                         ///< members
   };
 
+  /// A member keeps no more plans, and makes them again: a process may launch ever new programs.
+  static constexpr std::size_t kMostPlans = 2048;
+
   static constexpr int kAlgorithmScratch = 2;  ///< this index and the following ones
   static constexpr int kLastScratch = 5;
 

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -427,6 +428,28 @@ TEST(SplitText, OfAnyLength_IsPutTogetherAgain) {
   EXPECT_FALSE(together.take("+begun"));
   EXPECT_FALSE(together.take(""));
   EXPECT_EQ(together.take(".whole"), "whole") << "what came before a message of no part is dropped";
+}
+
+LOCKSTEP_CHILD(runs_ever_new_programs) {
+  ChildWorld world;
+  Communicator& communicator = world->communicator({0, 1});
+  const std::string name(2000, 'f');
+  std::int64_t index = 0;
+  const auto run = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      float value = 1;
+      communicator.run(sum_call(1, 2, name, ++index), world.process(), &value, &value);
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = run(2100), after = run(4200);
+  EXPECT_LT(after, before + (4 << 20)) << "bytes";
+}
+
+TEST(ProcessOnSeveralHosts, ThatRunsEverNewPrograms_DoesNotGrow) {
+  for (const auto& result : testing::run_processes(
+           {.count = 2, .child = "runs_ever_new_programs", .env = {{kHostsVariable, "2"}}}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 /// What is in Job::check_peer in this way is a matter of a few instructions in a real job.
