@@ -236,7 +236,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   void sleep(std::chrono::milliseconds limit) override {
     arm();
     pollfd polled[2] = {{descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    turn_ = -1;  // then look at all
+    turn_ = kLookAtAll - 1;  // then look at all
     if (poll(polled, 2, static_cast<int>(limit.count())) <= 0 || polled[1].revents == 0) return;
     std::uint64_t ignored;
     if (read(wake_.get(), &ignored, sizeof ignored) < 0) return;  // Another sleep has read it.
@@ -576,7 +576,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   std::deque<Request> requests_;
   std::vector<Request*> free_;
   Inbox inbox_;
-  int turn_ = 0;
+  unsigned turn_ = 0;
 };
 
 std::unique_ptr<Mailbox> TcpNetwork::open_mailbox() {
