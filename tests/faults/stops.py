@@ -28,6 +28,7 @@ from processes import namespaces_can_be_made, processes_with
 from table import parse_arguments, write_or_compare
 
 MOMENTS = ["initialize", "compile", "collective", "save", "last step", "shutdown"]
+LONGEST_START = 200  # seconds; the test itself is ended by its own limit
 PATIENCE = 30  # seconds until all must have ended; a machine may have much else to do
 
 
@@ -255,7 +256,8 @@ def run(arguments, wrapper, moment):
     saved = lambda: all(os.path.exists(job.path(f"saved-{process}")) for process in range(2))
     job.start()
     try:
-        if not job.until(lambda: os.path.exists(job.path("at")), 60):
+        job.until(lambda: os.path.exists(job.path("at")) or job.process.poll() is not None, LONGEST_START)
+        if not os.path.exists(job.path("at")):
             return "has not reached the moment", job.end()
         if stop is None:
             master, job.master = job.master, None
