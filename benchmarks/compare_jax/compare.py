@@ -146,20 +146,39 @@ class WithoutRecorder(Lockstep):
 class Mpi:
     """An MPI with its own compiler and launcher. It takes part in the collectives only."""
 
-    def __init__(self, name, flavor, options, environment):
-        self.name, self.flavor, self.options, self.environment = name, flavor, options, environment
+    def __init__(self, name, flavor, package, options):
+        self.name, self.flavor, self.package, self.options = name, flavor, package, options
         self.program = None
 
     @staticmethod
     def sides():
-        """Those that are installed. As many processes as cores are bound to them, more are not bound."""
-        sides = [Mpi("Open MPI", "openmpi", ["--allow-run-as-root", "--oversubscribe"], {}), Mpi("MPICH", "mpich", [], {})]
-        there = [side for side in sides if shutil.which(f"mpicxx.{side.flavor}")]
+        """Those that can compile and start programs here. As many processes as cores are bound to them, more are not bound."""
+        sides = [Mpi("Open MPI", "openmpi", "openmpi-bin", ["--allow-run-as-root", "--oversubscribe"]),
+                 Mpi("MPICH", "mpich", "mpich", [])]
+        there = []
         for side in sides:
-            if side not in there:
-                print(f"{side.name} is left out: there is no mpicxx.{side.flavor}; apt-get install lib{side.flavor}-dev",
+            missing = side.missing()
+            if missing is None:
+                there.append(side)
+            else:
+                print(f"{side.name} is left out: {missing}; apt-get install {side.package} lib{side.flavor}-dev",
                       file=sys.stderr)
         return there
+
+    def missing(self):
+        """What this MPI lacks here, None for nothing. The compiler's script and the launcher may be there without the
+        headers or the library."""
+        for tool in (f"mpicxx.{self.flavor}", f"mpirun.{self.flavor}"):
+            if not shutil.which(tool):
+                return f"there is no {tool}"
+        with tempfile.TemporaryDirectory() as folder:
+            tried = subprocess.run([f"mpicxx.{self.flavor}", "-x", "c++", "-", "-o", f"{folder}/program"], text=True,
+                                   input="#include <mpi.h>\nint main() { return MPI_Init(nullptr, nullptr); }\n",
+                                   capture_output=True)
+        if tried.returncode == 0:
+            return None
+        lines = tried.stderr.strip().splitlines() or [f"status {tried.returncode}"]
+        return f"mpicxx.{self.flavor} compiles no program: " + next((l for l in lines if "error" in l), lines[0])
 
     def run(self, program, processes, arguments, timeout):
         if self.program is None:
@@ -168,7 +187,7 @@ class Mpi:
             subprocess.run([f"mpicxx.{self.flavor}", "-std=c++20", "-O2", f"-I{ROOT}", "-o", str(self.program),
                             str(HERE / "mpi_collectives.cc")], check=True)
         command = [f"mpirun.{self.flavor}", *self.options, "-n", str(processes), str(self.program), *arguments]
-        return run([(command, self.environment)], timeout)
+        return run([(command, {})], timeout)
 
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute")
