@@ -93,5 +93,17 @@ void FromHost(benchmark::State& state) {
 }
 BENCHMARK(FromHost);
 
+/// Memory for the result of a collective, and the end of its array. Kept: the next result takes it over; not
+/// kept: the plugin makes and destroys one each time, as for an array that a program gets.
+void Result(benchmark::State& state) {
+  Setup setup(1, /*donated=*/false);
+  const std::int64_t dims[] = {8};
+  for (auto _ : state) {
+    const Buffer result = setup.client->uninitialized_buffer(float32, dims, setup.device);
+    if (state.range(0) == 0) benchmark::DoNotOptimize(result.get());
+  }
+}
+BENCHMARK(Result)->ArgName("kept")->Arg(0)->Arg(1);
+
 }  // namespace
 }  // namespace lockstep::pjrt

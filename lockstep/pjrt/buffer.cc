@@ -12,6 +12,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/api.h"
+#include "lockstep/pjrt/spare_buffers.h"
 
 namespace lockstep::pjrt {
 namespace {
@@ -85,10 +86,20 @@ void Buffer::destroy() noexcept {
     }
     delete handles;
   }
+  Spare* const spare = std::exchange(spare_, nullptr);
+  if (spare != nullptr && !spare->lent.load(std::memory_order_acquire)) {
+    buffer_ = nullptr;
+    return spare->home->give_back(spare);
+  }
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
   args.buffer = buffer_;
   ignore(api_, api_->PJRT_Buffer_Destroy(&args));
   buffer_ = nullptr;
+  delete spare;
+}
+
+void Buffer::keep_no_longer() const {
+  if (!spare_->lent.load(std::memory_order_relaxed)) spare_->lent.store(true, std::memory_order_release);
 }
 
 Buffer Buffer::share() const {
@@ -105,6 +116,7 @@ Buffer Buffer::share() const {
   handles->fetch_add(1, std::memory_order_relaxed);
   Buffer other(api_, buffer_);
   other.handles_ = handles;
+  other.spare_ = spare_;
   return other;
 }
 
@@ -132,6 +144,7 @@ std::size_t Buffer::size_bytes() const {
 }
 
 bool Buffer::ready() const {
+  if (is_ready_.load(std::memory_order_acquire)) return true;
   PJRT_Event* event = ready_event(api_, buffer_);
   LOCKSTEP_PJRT_ARGS(PJRT_Event_IsReady_Args, args);
   args.event = event;
@@ -141,7 +154,11 @@ bool Buffer::ready() const {
   return args.is_ready;
 }
 
-void Buffer::await() const { await_and_destroy(api_, ready_event(api_, buffer_), "computing an array"); }
+void Buffer::await() const {
+  if (is_ready_.load(std::memory_order_acquire)) return;
+  await_and_destroy(api_, ready_event(api_, buffer_), "computing an array");
+  is_ready_.store(true, std::memory_order_release);
+}
 
 namespace {
 
@@ -163,6 +180,7 @@ struct Ending {
 }  // namespace
 
 bool Buffer::await_for(std::chrono::milliseconds timeout) const {
+  if (is_ready_.load(std::memory_order_acquire)) return true;
   auto ending = std::make_shared<Ending>(api_);
   PJRT_Event* event = ready_event(api_, buffer_);
   auto told = std::make_unique<std::shared_ptr<Ending>>(ending);
@@ -232,13 +250,19 @@ const void* Buffer::host_pointer() const {
 }
 
 void* Buffer::unsafe_pointer() const {
+  if (void* const known = address_.load(std::memory_order_relaxed)) return known;
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, args);
   args.buffer = buffer_;
   check(api_, api_->PJRT_Buffer_UnsafePointer(&args), "taking a buffer's address");
-  return reinterpret_cast<void*>(args.buffer_pointer);
+  auto* const address = reinterpret_cast<void*>(args.buffer_pointer);
+  address_.store(address, std::memory_order_relaxed);
+  return address;
 }
 
 void Buffer::delete_memory() {
+  lend();
+  is_ready_.store(false, std::memory_order_relaxed);
+  address_.store(nullptr, std::memory_order_relaxed);
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_Delete_Args, args);
   args.buffer = buffer_;
   check(api_, api_->PJRT_Buffer_Delete(&args), "deleting a buffer");

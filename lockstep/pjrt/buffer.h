@@ -15,6 +15,8 @@ struct PJRT_Buffer;
 
 namespace lockstep::pjrt {
 
+struct Spare;
+
 /// An array in the memory of one device; this object owns it. It must be destroyed before its Client.
 ///
 /// The content may not be ready yet. If the computation that makes it fails, reading or awaiting the buffer
@@ -28,14 +30,11 @@ class Buffer {
   /// Takes ownership of a buffer of the plugin.
   Buffer(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {}
 
-  Buffer(Buffer&& other) noexcept
-      : api_(other.api_), buffer_(std::exchange(other.buffer_, nullptr)), handles_(other.take_handles()) {}
+  Buffer(Buffer&& other) noexcept { take(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     if (this != &other) {
       reset();
-      api_ = other.api_;
-      buffer_ = std::exchange(other.buffer_, nullptr);
-      handles_.store(other.take_handles(), std::memory_order_relaxed);
+      take(other);
     }
     return *this;
   }
@@ -48,7 +47,12 @@ class Buffer {
   bool is_shared() const;
 
   explicit operator bool() const { return buffer_ != nullptr; }
-  PJRT_Buffer* get() const { return buffer_; }
+
+  /// The plugin's buffer, for the plugin's functions, which may use it for longer than this object lives.
+  PJRT_Buffer* get() const {
+    lend();
+    return buffer_;
+  }
 
   /// Releases this handle, which becomes empty. The last handle frees the buffer, after the computations that
   /// use it. Never throws.
@@ -92,8 +96,17 @@ class Buffer {
 
  private:
   friend class BufferHold;
+  friend class SpareBuffers;
 
   void destroy() noexcept;
+  void take(Buffer& other) noexcept {
+    api_ = other.api_;
+    buffer_ = std::exchange(other.buffer_, nullptr);
+    handles_.store(other.take_handles(), std::memory_order_relaxed);
+    spare_ = std::exchange(other.spare_, nullptr);
+    is_ready_.store(other.is_ready_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    address_.store(other.address_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   std::atomic<int>* take_handles() noexcept {
     std::atomic<int>* handles = handles_.load(std::memory_order_relaxed);
     handles_.store(nullptr, std::memory_order_relaxed);
@@ -104,6 +117,18 @@ class Buffer {
   PJRT_Buffer* buffer_ = nullptr;
   mutable std::atomic<std::atomic<int>*> handles_ = nullptr;  ///< the number of handles; null: this is the
                                                               ///< only one
+
+  /// From now on others know the buffer, so that its last handle destroys it.
+  void lend() const {
+    if (spare_ != nullptr) keep_no_longer();
+  }
+  void keep_no_longer() const;
+
+  Spare* spare_ = nullptr;  ///< if its last handle may keep it for another result (spare_buffers.h)
+
+  // What the plugin has said before: to ask it again takes a tenth of a microsecond.
+  mutable std::atomic<bool> is_ready_ = false;
+  mutable std::atomic<void*> address_ = nullptr;
 };
 
 /// While it exists, the buffer's memory stays, whatever other threads do to the buffer. The buffer itself

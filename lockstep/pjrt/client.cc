@@ -8,6 +8,7 @@
 #include "lockstep/pjrt/compile_options.h"
 #include "lockstep/pjrt/key_values.h"
 #include "lockstep/pjrt/named_values.h"
+#include "lockstep/pjrt/spare_buffers.h"
 
 namespace lockstep::pjrt {
 namespace {
@@ -70,7 +71,11 @@ std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const Cli
 }
 
 Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_values, PJRT_Client* client)
-    : plugin_(std::move(plugin)), key_values_(std::move(key_values)), api_(plugin_->api()), client_(client) {
+    : plugin_(std::move(plugin)),
+      key_values_(std::move(key_values)),
+      api_(plugin_->api()),
+      client_(client),
+      spares_(std::make_unique<SpareBuffers>(api_)) {
   LOCKSTEP_PJRT_ARGS(PJRT_Client_PlatformName_Args, name);
   name.client = client_;
   check(api_, api_->PJRT_Client_PlatformName(&name), "asking for the platform's name");
@@ -117,6 +122,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
 }
 
 Client::~Client() {
+  spares_.reset();
   LOCKSTEP_PJRT_ARGS(PJRT_Client_Destroy_Args, args);
   args.client = client_;
   ignore(api_, api_->PJRT_Client_Destroy(&args));
@@ -188,6 +194,7 @@ Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const s
 
 Buffer Client::uninitialized_buffer(DType dtype, std::span<const std::int64_t> dims,
                                     const Device& device) const {
+  if (Buffer spare = spares_->take(dtype, dims, device)) return spare;
   LOCKSTEP_PJRT_ARGS(PJRT_Client_CreateUninitializedBuffer_Args, args);
   args.client = client_;
   args.shape_dims = dims.data();
@@ -195,7 +202,7 @@ Buffer Client::uninitialized_buffer(DType dtype, std::span<const std::int64_t> d
   args.shape_element_type = to_pjrt(dtype);
   args.device = device.get();
   check(api_, api_->PJRT_Client_CreateUninitializedBuffer(&args), "making a buffer for a result");
-  return Buffer(api_, args.buffer);
+  return spares_->own(Buffer(api_, args.buffer), dtype, dims, device);
 }
 
 }  // namespace lockstep::pjrt

@@ -27,6 +27,8 @@ struct PJRT_Client;
 
 namespace lockstep::pjrt {
 
+class SpareBuffers;
+
 /// A plugin's options by name. The CPU plugin has `cpu_device_count` (std::int64_t, default 1),
 /// `asynchronous` (bool, default true) and `process_id` (std::int64_t). The CUDA plugin has `platform_name`,
 /// `node_id`, `num_nodes`, `visible_devices`, `allocator`, `memory_fraction` and `preallocate`. Give each
@@ -111,7 +113,8 @@ class Client {
                           std::shared_ptr<void> owner = nullptr) const;
 
   /// Makes a dense row-major buffer on `device` whose elements are undefined until the caller writes them, at
-  /// `unsafe_pointer()`: for devices whose memory the host can write, as on CPU. It is ready at once.
+  /// `unsafe_pointer()`: for devices whose memory the host can write, as on CPU. It is ready at once. Its
+  /// memory may be that of an earlier one, whose handles are gone (spare_buffers.h).
   Buffer uninitialized_buffer(DType dtype, std::span<const std::int64_t> dims, const Device& device) const;
 
  private:
@@ -122,6 +125,7 @@ class Client {
   std::unique_ptr<KeyValues> key_values_;
   const PJRT_Api* api_;
   PJRT_Client* client_;
+  std::unique_ptr<SpareBuffers> spares_;
   /// The plugin's default compile options, serialized. Taken from an empty program that is compiled at the
   /// first call: debug options that are given replace all defaults of the plugin.
   const std::string& default_options() const;
