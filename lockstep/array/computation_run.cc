@@ -70,7 +70,7 @@ void Computation::Impl::launch_collectives(const Local& here, std::size_t local,
   try {
     for (const CollectiveSteps::Step& step : only_collectives->steps) {
       const auto result_bytes = static_cast<std::size_t>(step.result.bytes());
-      runtime.programs().run(fingerprint, static_cast<std::int64_t>(step.collective), here.position,
+      runtime.programs().run(registered, static_cast<std::int64_t>(step.collective), here.position,
                              {used.values[step.operand], step.operand_bytes, step.result.dtype},
                              {*result++, result_bytes, step.result.dtype});
     }

@@ -155,6 +155,23 @@ TEST_F(FfiHandlerTest, RefusesCountsPositionsAndIndicesThatAreNotPlanned) {
               HasSubstr("a mesh of 2 devices"));
 }
 
+TEST_F(FfiHandlerTest, ARegisteredProgram_IsRunWithoutItsNumberToo) {
+  ProgramRegistry registry(*world_);
+  const auto registered = registry.register_program(plan());
+  for_each_local_device(*world_, [&](int device) {
+    const float in[] = {1.0f + static_cast<float>(device), 10, 20};
+    float out[3] = {};
+    registry.run(registered, 0, device, {in, sizeof in, float32}, {out, sizeof out, float32});
+    EXPECT_THAT(out, ElementsAre(3, 20, 40));
+  });
+  EXPECT_THAT(message_of<Error>([&] { registry.run(registered, 3, 1, {}, {}); }),
+              HasSubstr("has 3 collectives"));
+  EXPECT_EQ(registry.take_pending_error(kProgram, 0), nullptr);
+  EXPECT_NE(registry.take_pending_error(kProgram, 1), nullptr);
+  EXPECT_THAT(message_of<Error>([&] { registry.run(registered, 0, 2, {}, {}); }),
+              HasSubstr("a mesh of 2 devices"));
+}
+
 TEST(ProgramRegistry, RefusesGroupsThatDoNotFitTheMesh) {
   auto world = local_world(2);
   ProgramRegistry registry(*world);

@@ -45,9 +45,25 @@ struct Entry {
   std::string name;
   int mesh_size = 0;
   std::vector<Step> steps;
-  std::mutex mutex;
-  std::map<int, std::exception_ptr> errors;  ///< By position.
+  mutable std::mutex mutex;
+  mutable std::map<int, std::exception_ptr> errors;  ///< By position.
 };
+
+/// Calls `work`; keeps its exception for take_pending_error.
+template <class Work>
+void keeping_error(const Entry& entry, std::int64_t position, Work work) {
+  if (position < 0 || position >= entry.mesh_size) {
+    fail("program {} has a mesh of {} devices, but was asked to run as position {}", entry.name,
+         entry.mesh_size, position);
+  }
+  try {
+    work();
+  } catch (...) {
+    const std::lock_guard lock(entry.mutex);
+    entry.errors[static_cast<int>(position)] = std::current_exception();
+    throw;
+  }
+}
 
 /// Of all groups, which may be as many as the job has processes, only those of this process are kept.
 Step make_step(const ProgramCollectives& program, std::size_t index, const std::vector<int>& own_positions) {
@@ -240,23 +256,19 @@ template <class Work>
 void ProgramRegistry::with_entry(Fingerprint program, std::int64_t index, std::int64_t position, Work work) {
   const std::shared_ptr<Entry> entry = impl_->find(program);
   if (entry == nullptr) fail("collective {} of a program {:016x} that was not registered", index, program);
-  if (position < 0 || position >= entry->mesh_size) {
-    fail("program {} has a mesh of {} devices, but was asked to run as position {}", entry->name,
-         entry->mesh_size, position);
-  }
-  try {
-    work(entry);
-  } catch (...) {
-    std::lock_guard lock(entry->mutex);
-    entry->errors[static_cast<int>(position)] = std::current_exception();
-    throw;
-  }
+  keeping_error(*entry, position, [&] { work(entry); });
 }
 
 void ProgramRegistry::run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
                           const Operand& out) {
   with_entry(program, index, position,
              [&](const std::shared_ptr<Entry>& entry) { impl_->run(*entry, index, position, in, out); });
+}
+
+void ProgramRegistry::run(const std::shared_ptr<const void>& registered, std::int64_t index,
+                          std::int64_t position, const Operand& in, const Operand& out) {
+  const auto& entry = *static_cast<const Entry*>(registered.get());
+  keeping_error(entry, position, [&] { impl_->run(entry, index, position, in, out); });
 }
 
 void ProgramRegistry::start(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,

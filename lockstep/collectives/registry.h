@@ -42,6 +42,10 @@ class ProgramRegistry {
   void run(Fingerprint program, std::int64_t index, std::int64_t position, const Operand& in,
            const Operand& out);
 
+  /// The same, of a program that register_program has returned, which needs no search.
+  void run(const std::shared_ptr<const void>& registered, std::int64_t index, std::int64_t position,
+           const Operand& in, const Operand& out);
+
   /// As `run`, but returns when the collective is started; a thread of the device does it. Until `finish`
   /// returns or throws, `in` must not be changed, and `out` not be used. Collectives of a device that `run`
   /// is asked for meanwhile wait for it.
