@@ -27,4 +27,13 @@ inline void spin_pause() {
 #endif
 }
 
+/// Takes the line of this address away from other cores, in the background: to be written soon.
+inline void own_line(void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(address)));  // the builtin asks for one to read
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
 }  // namespace lockstep::collectives

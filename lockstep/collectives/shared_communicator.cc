@@ -121,6 +121,9 @@ void SharedCommunicator::wait_for_posts(const Call& call, int rank) {
     const Post& theirs = segment_.words(other).posts[number % 2];
     if (theirs.signature.load(std::memory_order_relaxed) != call.signature) diverged(call, rank);
   }
+  // All have finished the operation before, and so read this member's other post: the next one is written
+  // there.
+  own_line(&segment_.words(rank).posts[(number + 1) % 2]);
   // A step of an operation over several hosts says nothing about the other hosts.
   if (call.step_of.number == 0) watch::all_arrived();
 }
