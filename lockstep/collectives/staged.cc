@@ -24,6 +24,27 @@ struct Chunks {
   std::size_t size(std::size_t chunk) const { return std::min(bytes, total - begin(chunk)); }
 };
 
+/// Of this size on, what other members read is written past the caches of a processor where that is faster.
+constexpr std::size_t kPastCachesFrom = 8 << 10;
+
+/// Whether a line that another core has read takes much longer to write than to write to memory, where the
+/// other reads it next. It does on AMD's processors, whose groups of cores have no cache in common; others
+/// were not measured.
+bool writes_past_caches(std::size_t bytes) {
+  if (bytes < kPastCachesFrom) return false;
+#if defined(__x86_64__)
+  static const bool is_amd = __builtin_cpu_is("amd") != 0;
+  return is_amd;
+#else
+  return false;
+#endif
+}
+
+/// Into memory that other members read next, and have read before.
+void stage(std::byte* out, const std::byte* in, std::size_t bytes) {
+  copy_bytes(out, in, bytes, writes_past_caches(bytes));
+}
+
 }  // namespace
 
 void SharedCommunicator::run_alone(const Call& call, const void* in, void* out) {
@@ -54,7 +75,7 @@ void SharedCommunicator::run_small(const Call& call, int rank, const std::byte* 
     return call.input_bytes <= kInlineBytes ? segment_.words(member).posts[slot].data
                                             : segment_.small(member, slot);
   };
-  if (call.input_bytes != 0) std::memcpy(data(rank), in, call.input_bytes);
+  stage(data(rank), in, call.input_bytes);
   meet(call, rank, /*first=*/true);
   if (call.output_bytes == 0) return;
 
@@ -116,16 +137,19 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
     const std::size_t begin = chunks.begin(chunk), size = chunks.size(chunk);
     const Share own = share_of(static_cast<std::size_t>(rank), n, size);
     std::byte* staged = segment_.staged(rank, slot);
-    std::memcpy(staged, in + begin, own.begin);
+    stage(staged, in + begin, own.begin);
     const std::size_t own_end = own.begin + own.size;
-    std::memcpy(staged + own_end, in + begin + own_end, size - own_end);
+    stage(staged + own_end, in + begin + own_end, size - own_end);
     meet(call, rank, /*first=*/chunk == 0 && !posted);
     for (std::size_t member = 0; member < n; ++member) {
       local.sources[member] = segment_.staged(member, slot) + own.begin;
     }
     local.sources[rank] = in + begin + own.begin;
-    reduce_sources(c, local, own.size / element, out + (begin + own.begin) * scale,
-                   segment_.reduced(rank, slot), stream);
+    std::byte* const result = out + (begin + own.begin) * scale;
+    const bool apart = !stream && writes_past_caches(own.size * scale);
+    reduce_sources(c, local, own.size / element, result, apart ? nullptr : segment_.reduced(rank, slot),
+                   stream);
+    if (apart) stage(segment_.reduced(rank, slot), result, own.size * scale);
     if (chunk != 0) collect(chunk - 1, slot ^ 1);
   }
   meet(call, rank, /*first=*/false);
@@ -153,27 +177,23 @@ void SharedCommunicator::run_large_exchange(const Call& call, int rank, const st
     if (splits) {
       for (std::size_t member = 0; member < n; ++member) {
         if (static_cast<int>(member) != rank) {
-          std::memcpy(staged + member * pitch, in + member * part + begin, size);
+          stage(staged + member * pitch, in + member * part + begin, size);
         }
       }
     } else if (sending) {
-      std::memcpy(staged, in + begin, size);
+      stage(staged, in + begin, size);
     }
+    // The own piece while the others are not there yet.
+    if (c.kind == Kind::kAllGather || c.kind == Kind::kAllToAll)
+      copy_bytes(out + rank * part + begin, in + (splits ? rank * part : 0) + begin, size, stream);
     meet(call, rank, /*first=*/chunk == 0 && !posted);
     switch (c.kind) {
       case Kind::kAllGather:
-        for (std::size_t member = 0; member < n; ++member) {
-          const bool own = static_cast<int>(member) == rank;
-          copy_bytes(out + member * part + begin, own ? in + begin : segment_.staged(member, slot), size,
-                     stream);
-        }
-        break;
       case Kind::kAllToAll:
         for (std::size_t member = 0; member < n; ++member) {
-          const bool own = static_cast<int>(member) == rank;
-          copy_bytes(out + member * part + begin,
-                     own ? in + member * part + begin : segment_.staged(member, slot) + rank * pitch, size,
-                     stream);
+          if (static_cast<int>(member) == rank) continue;
+          copy_bytes(out + member * part + begin, segment_.staged(member, slot) + (splits ? rank * pitch : 0),
+                     size, stream);
         }
         break;
       case Kind::kReduceScatter:
