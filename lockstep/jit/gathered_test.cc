@@ -4,13 +4,16 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
+#include "lockstep/jit/remat.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_exchanges.h"
+#include "lockstep/nn/normalization.h"
 
 namespace lockstep {
 namespace {
@@ -168,6 +171,81 @@ TEST(Gathered, BeyondWhatMayBeKept_IsGatheredAgain) {
   EXPECT_GT(again[2], again[1]);
   EXPECT_LT(temporary[1] + (6 << 16), temporary[0]);
   EXPECT_LE(temporary[2], temporary[1]);
+}
+
+// Parameters that are split as a whole tree is, by P("x"): scales and biases are moved, and not the rows that
+// they are broadcast to.
+
+TEST(Gathered, NormAndItsGradient_MoveScaleAndBiasAndNotRows) {
+  auto loss = [](Array x, Array w, Array b) { return sum(square(nn::layer_norm(x, w, b))); };
+  const Array x = waves({8, 16, 32}), w = waves({32}, 2), b = waves({32}, 3);
+  const auto norm = jit([](Array x, Array w, Array b) { return nn::layer_norm(x, w, b); });
+  EXPECT_THAT(exchanges(norm, over_x(x, P("x")), over_x(w, P("x")), over_x(b, P("x"))),
+              ElementsAre("1 x all-gather of 256 B"));
+  expect_equal(norm(over_x(x, P("x")), over_x(w, P("x")), over_x(b, P("x"))), nn::layer_norm(x, w, b));
+  const NamedSharding split(line_mesh(), P("x"));
+  const auto gradient = jit([&](Array x, Array w, Array b) { return grad<0, 1, 2>(loss)(x, w, b); },
+                            {.out_shardings = {split, split, split}});
+  EXPECT_THAT(exchanges(gradient, over_x(x, P("x")), over_x(w, P("x")), over_x(b, P("x"))),
+              ElementsAre("1 x all-gather of 256 B", "1 x reduce-scatter of 256 B"));
+  const auto [gx, gw, gb] = gradient(over_x(x, P("x")), over_x(w, P("x")), over_x(b, P("x")));
+  const auto [ex, ew, eb] = grad<0, 1, 2>(loss)(x, w, b);
+  expect_equal(gx, ex, 1e-4);
+  expect_equal(gw, ew, 1e-4);
+  expect_equal(gb, eb, 1e-4);
+}
+
+auto stack(bool again) {
+  return [again](Array x, Array scales) {
+    auto layer = [](Array h, Array w) { return std::pair(h + nn::rms_norm(h, w), std::tuple<>()); };
+    const Array last = again ? scan(remat(layer), x, scales).first : scan(layer, x, scales).first;
+    return sum(square(last));
+  };
+}
+
+TEST(Gathered, ScaleOfEachScannedLayer_IsGatheredAndNotTheRows) {
+  const Array x = waves({8, 16, 32}), scales = waves({5, 32}, 2);
+  const auto forwards = jit(stack(false));
+  EXPECT_THAT(exchanges(forwards, over_x(x, P("x")), over_x(scales, kRows)),
+              ElementsAre("5 x all-gather of 128 B"));
+  expect_equal(forwards(over_x(x, P("x")), over_x(scales, kRows)), stack(false)(x, scales));
+  for (const bool again : {false, true}) {
+    const auto gradient =
+        jit([=](Array x, Array scales) { return grad<0, 1>(stack(again))(x, scales); },
+            {.out_shardings = {NamedSharding(line_mesh(), P("x")), NamedSharding(line_mesh(), kRows)}});
+    for (const auto& line : gradient.lower(over_x(x, P("x")), over_x(scales, kRows)).communication())
+      EXPECT_LE(line.bytes, 5 * 128) << line.to_string();
+    const auto [gx, gs] = gradient(over_x(x, P("x")), over_x(scales, kRows));
+    const auto [ex, es] = grad<0, 1>(stack(again))(x, scales);
+    expect_equal(gx, ex, 1e-4);
+    expect_equal(gs, es, 1e-4);
+  }
+}
+
+/// The loop gets the large value, which is made in front of it.
+TEST(Gathered, LargeConstantOfALoop_IsMadeOfASmallGatheredOne) {
+  auto f = [](Array x, Array w) {
+    const Array large = broadcast_to(w, {8, 16, 32});
+    return fori_loop(
+        0, 3, [&](Array, Array h) { return tanh(h * large + 1.f); }, x);
+  };
+  const Array x = waves({8, 16, 32}), w = waves({32}, 2);
+  const auto jitted = jit(f);
+  EXPECT_THAT(exchanges(jitted, over_x(x, P("x")), over_x(w, P("x"))),
+              ElementsAre("1 x all-gather of 128 B"));
+  expect_equal(jitted(over_x(x, P("x")), over_x(w, P("x"))), f(x, w));
+}
+
+TEST(Gathered, SmallTable_IsGatheredAndNotTheRowsLookedUp) {
+  auto f = [](Array x, Array table, Array ids) {
+    const Array large = take(table, ids, 0);
+    return tanh(with_sharding_constraint(large, NamedSharding(line_mesh(), P(none, none, "x")))) + x * large;
+  };
+  const Array x = waves({8, 16, 32}), table = waves({2, 32}, 2), ids = astype(waves({8, 16}, 3) > 0, int32);
+  const auto jitted = jit(f);
+  EXPECT_THAT(exchanges(jitted, over_x(x, P("x")), over_x(table, kRows), over_x(ids, P("x"))).size(), 3);
+  expect_equal(jitted(over_x(x, P("x")), over_x(table, kRows), over_x(ids, P("x"))),
+               tanh(take(table, ids, 0)) + x * take(table, ids, 0));
 }
 
 }  // namespace

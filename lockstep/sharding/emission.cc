@@ -31,9 +31,9 @@ bool gives_zeros(const Equation& equation, const std::vector<bool>& zeros) {
 }  // namespace
 
 Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
-             const std::vector<Split>& wanted) {
+             const std::vector<Split>& wanted, const EnlargedValues& enlarged) {
   const std::size_t variables = flat.program.variables.size();
-  Plan plan{flat, equations, grid, wanted, flat.uses(), std::vector<bool>(variables), {}};
+  Plan plan{flat, equations, grid, wanted, enlarged, flat.uses(), std::vector<bool>(variables), {}};
   plan.full.resize(variables);
   for (const Equation& equation : flat.program.equations) {
     if (equation.primitive == &full_p()) plan.full[static_cast<std::size_t>(equation.outputs[0])] = &equation;
@@ -131,6 +131,10 @@ Value Emission::get(Var var, const Layout& to, const Why& why) {
         return version.layout.split == to.split && !version.layout.partial;
       }))
     add_version(var, {to.split}, written_full(var, to.split));
+  if (const auto again = cheaper_again(var, to)) {
+    compute_again(var, again->factors,
+                  instead_of_.empty() ? why(versions(var)[cheapest(var, to).first].layout) : instead_of_);
+  }
   Version now =
       full(var) != nullptr
           ? *std::ranges::find_if(versions(var),
@@ -220,25 +224,39 @@ void Emission::emit(const RuledEquation& ruled) {
   if (is_placement(*equation.primitive)) return place(equation);
   Choice choice = choose_factors(global_, ruled, plan_.wanted, grid_,
                                  {.operand = [&](std::size_t i, const Layout& needed) {
-                                   return cheapest(equation.inputs[i], needed).second;
+                                   return lowest_cost(equation.inputs[i], needed);
                                  }});
   const Passing passing = passed_on(ruled, choice.factors);
   const std::vector<Axes>& factors = choice.factors;
   ChosenEquation chosen{global_, grid_, ruled, choice, plan_.wanted};
-  chosen.compare([&](std::size_t i, const Layout& needed) {
-    const Var var = equation.inputs[i];
-    return full(var) != nullptr ? needed : versions(var)[cheapest(var, needed).first].layout;
-  });
+  chosen.compare([&](std::size_t i, const Layout& needed) { return bringing(equation.inputs[i], needed); });
   CallSiteScope site(equation.site);
   std::vector<Value> operands;
-  std::vector<Shape> operand_shapes, result_shapes;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const Var var = equation.inputs[i];
     const Layout to = needed(ruled, factors, passing, i);
     warn_of_whole(chosen, i, to);
     operands.push_back(get(var, to, [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
-    operand_shapes.push_back(operands.back().aval().shape);
   }
+  const std::size_t before = builder_.program().equations.size();
+  const std::vector<Value> results = written(ruled, factors, operands);
+  const std::vector<Equation>& equations = builder_.program().equations;
+  for (std::size_t e = before; e < equations.size(); ++e) {
+    if (ruled.rule.write && !equations[e].primitive->exchange(equations[e].params).kind.empty())
+      reasons_[e] = chosen.reason_of_exchange();
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Layout layout = with(ruled.result_layout(i, factors), passing.partial);
+    if (layout.partial) partly_[equation.outputs[i]] = why_partial(chosen, i, passing);
+    add_version(equation.outputs[i], std::move(layout), results[i]);
+  }
+}
+
+std::vector<Value> Emission::written(const RuledEquation& ruled, const std::vector<Axes>& factors,
+                                     std::span<const Value> operands) {
+  const Equation& equation = *ruled.equation;
+  std::vector<Shape> operand_shapes, result_shapes;
+  for (const Value& operand : operands) operand_shapes.push_back(operand.aval().shape);
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) {
     const Aval& aval = global_.aval(equation.outputs[i]);
     result_shapes.push_back(grid_.local_shape(aval.shape, ruled.result_layout(i, factors).split));
@@ -258,7 +276,6 @@ void Emission::emit(const RuledEquation& ruled) {
     same.once = true;
     params = OpParams::of(std::move(same));
   }
-  const std::size_t before = builder_.program().equations.size();
   std::vector<Value> results = any_split && ruled.rule.write
                                    ? ruled.rule.write(params, operands, places(ruled, factors))
                                    : builder_.emit(*equation.primitive, std::move(params), operands);
@@ -275,11 +292,6 @@ void Emission::emit(const RuledEquation& ruled) {
           resharder_.exchange(lax::pvary(result, grid_.names(axes)), {Kind::kAllReduce, axes, 0, 0, how});
     }
   }
-  const std::vector<Equation>& written = builder_.program().equations;
-  for (std::size_t e = before; e < written.size(); ++e) {
-    if (ruled.rule.write && !written[e].primitive->exchange(written[e].params).kind.empty())
-      reasons_[e] = chosen.reason_of_exchange();
-  }
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].aval().shape != result_shapes[i]) {
       fail<Error>(
@@ -288,10 +300,8 @@ void Emission::emit(const RuledEquation& ruled) {
           equation.primitive->name, ruled.rule.to_string(), to_string(result_shapes[i]),
           to_string(results[i].aval().shape), equation.site.to_string());
     }
-    Layout layout = with(ruled.result_layout(i, factors), passing.partial);
-    if (layout.partial) partly_[equation.outputs[i]] = why_partial(chosen, i, passing);
-    add_version(equation.outputs[i], std::move(layout), results[i]);
   }
+  return results;
 }
 
 void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& to) {
@@ -365,8 +375,10 @@ Program Emission::without_varying(Program program, CommunicationReasons& reasons
   auto rename = [&same](std::vector<Var>& vars) {
     for (Var& var : vars) var = same[static_cast<std::size_t>(var)];
   };
+  const std::vector<bool> needed = needed_equations(program);
   std::vector<Equation> kept;
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
+    if (!needed[e]) continue;
     Equation& equation = program.equations[e];
     rename(equation.inputs);
     equation.site = sites_[e];

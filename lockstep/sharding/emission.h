@@ -13,6 +13,7 @@
 #include "lockstep/base/call_site.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/sharding/communication.h"
+#include "lockstep/sharding/enlarged.h"
 #include "lockstep/sharding/factors.h"
 #include "lockstep/sharding/flatten.h"
 #include "lockstep/sharding/partitioner.h"
@@ -27,7 +28,8 @@ struct Plan {
   const FlatProgram& flat;
   std::span<const RuledEquation> equations;
   const Grid& grid;
-  const std::vector<Split>& wanted;   ///< the split of each variable
+  const std::vector<Split>& wanted;  ///< the split of each variable
+  const EnlargedValues& enlarged;
   Uses uses;                          ///< of each variable
   std::vector<bool> zeros;            ///< which variables contain only zeros
   std::vector<const Equation*> full;  ///< the equations of variables that are filled with one number; null
@@ -36,7 +38,7 @@ struct Plan {
 };
 
 Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid,
-             const std::vector<Split>& wanted);
+             const std::vector<Split>& wanted, const EnlargedValues& enlarged);
 
 /// Writes the per-device program, equation by equation.
 class Emission {
@@ -143,6 +145,19 @@ class Emission {
   /// The version from which the layout can be made at the lowest cost, and that cost.
   std::pair<std::size_t, double> cheapest(Var var, const Layout& to);
 
+  /// How the variable can be computed again in the layout, if that costs less than to move a version of it.
+  std::optional<ComputedAgain> cheaper_again(Var var, const Layout& to);
+
+  /// The lower of both costs.
+  double lowest_cost(Var var, const Layout& to);
+
+  /// Adds a version that is computed again. `instead_of`: the move that it replaces.
+  void compute_again(Var var, const std::vector<Axes>& factors, const std::string& instead_of);
+
+  /// How an operand is brought to a layout, for texts.
+  Bringing bringing(Var var, const Layout& to);
+  void add_moves_again(Var var, const std::vector<Axes>& factors, std::vector<Bringing::Move>& moves);
+
   /// The reason for converting a value from one layout to the required one.
   using Why = std::function<std::string(const Layout& from)>;
 
@@ -210,11 +225,18 @@ class Emission {
 
   void emit(const RuledEquation& ruled);
 
+  /// Writes what a device computes of an equation whose factors have these axes.
+  std::vector<Value> written(const RuledEquation& ruled, const std::vector<Axes>& factors,
+                             std::span<const Value> operands);
+
   CallSite defining_site(Var var) const;
 
   /// Removes pvary equations and the marks of varying axes, which are not needed after partitioning. The
   /// equations get the call sites of those that they came from, whatever scope surrounds the partitioner.
   Program without_varying(Program program, CommunicationReasons& reasons) const;
+
+  /// The equations that an output needs or that have an effect; all if nothing was computed again.
+  std::vector<bool> needed_equations(const Program& program) const;
 
   const Plan& plan_;
   const FlatBody& body_;
@@ -228,6 +250,8 @@ class Emission {
   std::map<Var, Partly> partly_;                // of global variables that are partial
   std::map<Var, std::vector<Layout>> brought_;  // what was brought by collectives to these layouts
   CallSite site_;                               // of the step that is written
+  std::string instead_of_;                      // the move that computing a value again replaces
+  bool computed_again_ = false;                 // some value, so that its first version may be unused
   CommunicationReasons within_;                 // of the programs that its equations hold
   std::vector<std::string> warnings_;
 };

@@ -68,7 +68,7 @@ double Emission::way_cost(const RuledEquation& ruled, const std::vector<Axes>& f
   const Equation& equation = *ruled.equation;
   double sum = 0;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i)
-    sum += cheapest(equation.inputs[i], needed(ruled, factors, passing, i)).second;
+    sum += lowest_cost(equation.inputs[i], needed(ruled, factors, passing, i));
   const Layout own = ruled.result_layout(0, factors), end{wanted(equation.outputs[0])};
   if (own.partial && passing.partial && own.partial.combine != passing.partial.combine)
     return std::numeric_limits<double>::infinity();

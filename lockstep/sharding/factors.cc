@@ -15,11 +15,6 @@ namespace {
 
 using Combine = ShardingRule::Combine;
 
-/// Operations that a device does in the time in which it receives a byte: of accelerators some hundreds to
-/// thousands by their data sheets, of CPUs in one host about ten. What is computed more than once counts for
-/// little, so that bytes decide unless it is much.
-constexpr double kFlopsPerByte = 1000;
-
 /// A list of axes that a factor may get, and the bytes of the values that have it so.
 struct Option {
   Axes axes;

@@ -12,6 +12,11 @@
 
 namespace lockstep::sharding {
 
+/// Operations that a device does in the time in which it receives a byte: of accelerators some hundreds to
+/// thousands by their data sheets, of CPUs in one host about ten. What is computed more than once counts for
+/// little, so that bytes decide unless it is much.
+inline constexpr double kFlopsPerByte = 1000;
+
 /// An equation of the global program with its sharding rule.
 struct RuledEquation {
   const Equation* equation;

@@ -36,16 +36,16 @@ bool is_uneven(const Program& program, const Equation& equation) {
   return constrained_shape(shape, equation.params.as<PlacementParams>()) != shape;
 }
 
-bool needs_padding(const Program& program, const UnevenResults& uneven);
+bool equations_need_padding(const Program& program, const UnevenResults& uneven);
 
 /// Whether a program that the equation holds needs padding.
 bool holds_uneven(const Equation& equation, const UnevenResults& uneven) {
   return std::ranges::any_of(programs_of(equation), [&](const NestedProgram& nested) {
-    return needs_padding(*nested.program, uneven);
+    return equations_need_padding(*nested.program, uneven);
   });
 }
 
-bool needs_padding(const Program& program, const UnevenResults& uneven) {
+bool equations_need_padding(const Program& program, const UnevenResults& uneven) {
   return std::ranges::any_of(program.equations, [&](const Equation& equation) {
     return uneven.shapes.contains(&equation) || is_uneven(program, equation) ||
            holds_uneven(equation, uneven);
@@ -53,7 +53,7 @@ bool needs_padding(const Program& program, const UnevenResults& uneven) {
 }
 
 /// How an equation is done on padded operands.
-struct Plan {
+struct PaddingPlan {
   std::vector<Shape> operands, results;
   std::vector<std::vector<std::size_t>>
       masked;  ///< for each operand, the dimensions whose padding must be zeros
@@ -123,7 +123,7 @@ class Padding {
     (value.aval().shape == program_.aval(var).shape ? plain_ : padded_)[at(var)] = value;
   }
 
-  std::optional<Plan> plan(const Equation& equation) const {
+  std::optional<PaddingPlan> plan(const Equation& equation) const {
     if (std::ranges::none_of(equation.inputs, [&](Var var) { return padded_[at(var)].has_value(); }))
       return std::nullopt;
     std::vector<Aval> inputs, outputs;
@@ -146,7 +146,7 @@ class Padding {
         sizes[at(factor)] = size;
       }
     }
-    Plan plan;
+    PaddingPlan plan;
     std::vector<bool> in_result(sizes.size(), false);
     auto grown = [&](const std::vector<int>& dims, const Shape& shape) -> std::optional<Shape> {
       Shape to = shape;
@@ -193,7 +193,7 @@ class Padding {
     }
     if (holds_uneven(equation, uneven_)) return emit_nested(equation);
     if (emit_resized(equation)) return;
-    const std::optional<Plan> plan = this->plan(equation);
+    const std::optional<PaddingPlan> plan = this->plan(equation);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
       const Var var = equation.inputs[i];
@@ -316,7 +316,7 @@ class Padding {
 
 }  // namespace
 
-bool needs_padding(const Program& program) { return needs_padding(program, {}); }
+bool needs_padding(const Program& program) { return equations_need_padding(program, {}); }
 
 Program with_padding(const Program& program, const AxisEnv& axes, const UnevenResults& uneven) {
   AxisEnvScope scope(axes);

@@ -111,12 +111,13 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     return same;
   }
   const std::vector<RuledEquation> equations = ruled_equations(flat.program, grid);
-  propagate(flat.program, equations, grid, splits);
+  const EnlargedValues enlarged(flat, equations, grid);
+  propagate(flat.program, equations, grid, enlarged, splits);
   if (!tried) {
     const UnevenResults uneven = uneven_results(flat, splits, grid);
     if (!uneven.shapes.empty()) return partition(with_padding(global, options.axes, uneven), options, true);
   }
-  Plan plan = plan_of(flat, equations, grid, splits);
+  Plan plan = plan_of(flat, equations, grid, splits, enlarged);
   plan.gathered_for_loops_bytes = options.gathered_for_loops_bytes;
   return within_memory(plan, options);
 }

@@ -12,10 +12,11 @@ namespace {
 class Propagation {
  public:
   Propagation(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
-              std::vector<Split>& splits)
+              const EnlargedValues& enlarged, std::vector<Split>& splits)
       : program_(program),
         equations_(equations),
         grid_(grid),
+        enlarged_(enlarged),
         splits_(splits),
         is_fixed_(program.variables.size(), false),
         closed_(program.variables.size()),
@@ -59,12 +60,8 @@ class Propagation {
 
     const std::vector<Axes> factors =
         choose_factors(program_, ruled, splits_, grid_,
-                       {.operand =
-                            [&](std::size_t i, const Layout& needed) {
-                              const Var var = equation.inputs[i];
-                              const Layout from{splits_[static_cast<std::size_t>(var)]};
-                              return cost(plan_reshard(from, needed, grid_), program_.aval(var), from, grid_);
-                            },
+                       {.operand = [&](std::size_t i,
+                                       const Layout& needed) { return cost_of(equation.inputs[i], needed); },
                         .results_may_grow = true})
             .factors;
     bool changed = false;
@@ -76,6 +73,18 @@ class Propagation {
         changed |= grow(equation.inputs[i], ruled.operand_layout(i, factors).split);
     }
     return changed;
+  }
+
+  /// The cost of a value in a layout: it is moved, or computed again.
+  double cost_of(Var var, const Layout& to) const {
+    const auto moving = [this](Var each, const Layout& needed) {
+      const Layout from{splits_[static_cast<std::size_t>(each)]};
+      return cost(plan_reshard(from, needed, grid_), program_.aval(each), from, grid_);
+    };
+    const double moved = moving(var, to);
+    if (moved == 0 || to.partial) return moved;
+    const auto again = enlarged_.again(var, to.split, moved, moving);
+    return again ? again->cost : moved;
   }
 
   /// The result of a constraint is fixed, except for its unconstrained dimensions.
@@ -147,6 +156,7 @@ class Propagation {
   const Program& program_;
   std::span<const RuledEquation> equations_;
   const Grid& grid_;
+  const EnlargedValues& enlarged_;
   std::vector<Split>& splits_;
   std::vector<bool> is_fixed_;
   std::vector<std::vector<bool>> closed_;       // which dimensions are as a constraint says; empty: none
@@ -158,8 +168,8 @@ class Propagation {
 }  // namespace
 
 void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
-               std::vector<Split>& splits) {
-  Propagation(program, equations, grid, splits).run();
+               const EnlargedValues& enlarged, std::vector<Split>& splits) {
+  Propagation(program, equations, grid, enlarged, splits).run();
 }
 
 }  // namespace lockstep::sharding

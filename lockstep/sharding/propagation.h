@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/program/program.h"
+#include "lockstep/sharding/enlarged.h"
 #include "lockstep/sharding/factors.h"
 #include "lockstep/sharding/split.h"
 
@@ -16,6 +17,6 @@ namespace lockstep::sharding {
 /// sharding rules, until nothing changes. They only grow, so the first one to use an axis keeps it. A
 /// dimension gets an axis only if the axis divides it.
 void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
-               std::vector<Split>& splits);
+               const EnlargedValues& enlarged, std::vector<Split>& splits);
 
 }  // namespace lockstep::sharding

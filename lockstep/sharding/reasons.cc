@@ -12,34 +12,41 @@
 namespace lockstep::sharding {
 namespace {
 
-std::string text(const Layout& layout, const Grid& grid) {
-  std::string text = grid.spec(layout.split).to_string();
-  if (layout.partial)
-    text += fmt::format(", still partial over {},", fmt::join(grid.names(layout.partial.axes), ","));
-  return text;
+std::string move_with_bytes(const std::string& move, double received) {
+  return fmt::format("{} ({})", move, bytes_text(static_cast<std::int64_t>(received)));
 }
 
 /// What one way of an equation moves, and the bytes that each device receives in it.
 struct Way {
   std::vector<std::string> moves;
+  std::vector<std::string> instead;  ///< moves of operands that are computed again
   double bytes = 0;
 
   void add(std::string move, double received) {
     if (received == 0) return;
-    moves.push_back(fmt::format("{} ({})", move, bytes_text(static_cast<std::int64_t>(received))));
+    moves.push_back(move_with_bytes(move, received));
     bytes += received;
   }
 };
 
-using From = std::function<Layout(std::size_t operand, const Layout& needed)>;
+using BringingOf = std::function<Bringing(std::size_t operand, const Layout& needed)>;
 
-Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From& from_of) {
+Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const BringingOf& bringing_of) {
   Way way;
   for (std::size_t i = 0; i < e.ruled.equation->inputs.size(); ++i) {
     const Aval& aval = e.program.aval(e.ruled.equation->inputs[i]);
-    const Layout needed = e.ruled.operand_layout(i, factors), from = from_of(i, needed);
-    way.add(fmt::format("operand {} from {} to {}", i, text(from, e.grid), text(needed, e.grid)),
-            received_bytes(plan_reshard(from, needed, e.grid), aval, from, e.grid));
+    const Layout needed = e.ruled.operand_layout(i, factors);
+    const Bringing bringing = bringing_of(i, needed);
+    const Layout& from = bringing.from;
+    const std::string move =
+        fmt::format("operand {} from {} to {}", i, layout_text(from, e.grid), layout_text(needed, e.grid));
+    const double moved = received_bytes(plan_reshard(from, needed, e.grid), aval, from, e.grid);
+    if (bringing.moves_again) {
+      for (const Bringing::Move& each : *bringing.moves_again) way.add(each.what, each.bytes);
+      way.instead.push_back(move_with_bytes(move, moved));
+    } else {
+      way.add(move, moved);
+    }
     way.add(fmt::format("elements of others' parts of operand {}", i),
             received_within(e.program, e.ruled, i, factors, e.grid).bytes);
   }
@@ -58,26 +65,40 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const From
               received_bytes({*rest}, aval, now, e.grid));
       now = rest->apply(std::move(now), e.grid);
     }
-    way.add(fmt::format("result {} from {} to {}", i, text(now, e.grid), text({wanted}, e.grid)),
-            received_bytes({rest, steps.end()}, aval, now, e.grid));
+    way.add(
+        fmt::format("result {} from {} to {}", i, layout_text(now, e.grid), layout_text({wanted}, e.grid)),
+        received_bytes({rest, steps.end()}, aval, now, e.grid));
   }
   return way;
 }
 
 }  // namespace
 
+std::string layout_text(const Layout& layout, const Grid& grid) {
+  std::string text = grid.spec(layout.split).to_string();
+  if (layout.partial)
+    text += fmt::format(", still partial over {},", fmt::join(grid.names(layout.partial.axes), ","));
+  return text;
+}
+
 std::string move_text(std::string_view what, const Aval& aval, const Layout& from, const Split& to,
                       const Grid& grid) {
   return fmt::format("{}, {}, goes from {} to {}", what, to_string(Aval{aval.dtype, aval.shape}),
-                     text(from, grid), text({to}, grid));
+                     layout_text(from, grid), layout_text({to}, grid));
 }
 
-void ChosenEquation::compare(const From& from) {
-  if (!choice.other) return;
-  const Way taken = way_of(*this, choice.factors, from), other = way_of(*this, *choice.other, from);
-  if (other.moves.empty() || other.moves == taken.moves) return;
+void ChosenEquation::compare(const BringingOf& bringing) {
+  const Way taken = way_of(*this, choice.factors, bringing);
+  std::vector<std::string> others;
+  if (choice.other) {
+    const Way other = way_of(*this, *choice.other, bringing);
+    if (!other.moves.empty() && other.moves != taken.moves)
+      others.push_back(fmt::format("{}", fmt::join(other.moves, ", ")));
+  }
+  others.insert(others.end(), taken.instead.begin(), taken.instead.end());
+  if (others.empty()) return;
   other_way = fmt::format("; this way a device receives {}; not taken: {}",
-                          bytes_text(static_cast<std::int64_t>(taken.bytes)), fmt::join(other.moves, ", "));
+                          bytes_text(static_cast<std::int64_t>(taken.bytes)), fmt::join(others, "; or "));
 }
 
 std::string ChosenEquation::reason_of_operand(std::size_t i, const Layout& from) const {

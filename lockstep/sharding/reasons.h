@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,24 @@ namespace lockstep::sharding {
 std::string move_text(std::string_view what, const Aval& aval, const Layout& from, const Split& to,
                       const Grid& grid);
 
+/// "P('data')", "P(), still partial over data,".
+std::string layout_text(const Layout& layout, const Grid& grid);
+
+/// How an operand comes to the layout that an equation needs.
+struct Bringing {
+  Layout from;  ///< in which it is there
+
+  /// A move, and the bytes that a device receives in it.
+  struct Move {
+    std::string what;
+    double bytes = 0;
+    bool operator==(const Move&) const = default;
+  };
+
+  /// Set if the operand is not moved, but computed again: the moves for that.
+  std::optional<std::vector<Move>> moves_again = {};
+};
+
 /// One equation and the choice made for it.
 struct ChosenEquation {
   const Program& program;
@@ -24,13 +43,12 @@ struct ChosenEquation {
   const Choice& choice;
   const std::vector<Split>& wanted;  ///< the wanted splits of the program's variables
 
-  /// The alternative that was not chosen, if there was one, with the bytes that a device would receive in
-  /// both cases. Set by compare.
+  /// The alternatives that were not chosen, if there were any, with the bytes that a device would receive in
+  /// each case. Set by compare.
   std::string other_way = {};
 
-  /// Sets other_way. `from` returns the layout from which an operand would be converted. Call this before any
-  /// operand is converted.
-  void compare(const std::function<Layout(std::size_t operand, const Layout& needed)>& from);
+  /// Sets other_way. Call this before any operand is converted.
+  void compare(const std::function<Bringing(std::size_t operand, const Layout& needed)>& bringing);
 
   /// Why operand i changes its split: the operation needs a whole dimension, or the alternative is more
   /// expensive.
