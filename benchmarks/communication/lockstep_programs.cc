@@ -146,6 +146,7 @@ int main(int argc, char** argv) {
   }
   Programs programs;
   add_training(programs);
+  add_fsdp(programs);
   add_layers(programs);
   add_experts(programs);
   add_operations(programs);

@@ -100,6 +100,7 @@ Measured measure(const Placed& at, F&& function, const std::vector<P>& specs, co
 inline Array mean_square(const Array& x) { return ls::mean(ls::square(x)); }
 
 void add_training(Programs& programs);
+void add_fsdp(Programs& programs);
 void add_layers(Programs& programs);
 void add_experts(Programs& programs);
 void add_operations(Programs& programs);
