@@ -56,6 +56,10 @@ void triangular_solve(const Call& call);
 template <class T>
 void qr(const Call& call);
 template <class T>
+void geqrf(const Call& call);
+template <class T>
+void householder_product(const Call& call);
+template <class T>
 void lu(const Call& call);
 template <class T>
 void eigh(const Call& call);

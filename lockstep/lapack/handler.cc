@@ -21,6 +21,8 @@ const std::map<std::string, std::pair<Routine, Routine>, std::less<>>& routines(
       {"cholesky", {cholesky<float>, cholesky<double>}},
       {"triangular_solve", {triangular_solve<float>, triangular_solve<double>}},
       {"qr", {qr<float>, qr<double>}},
+      {"geqrf", {geqrf<float>, geqrf<double>}},
+      {"householder_product", {householder_product<float>, householder_product<double>}},
       {"lu", {lu<float>, lu<double>}},
       {"eigh", {eigh<float>, eigh<double>}},
       {"svd", {svd<float>, svd<double>}},

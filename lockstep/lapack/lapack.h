@@ -10,8 +10,9 @@
 namespace lockstep::lapack {
 
 /// The target of the custom calls:
-///   attribute  routine, string: "cholesky", "triangular_solve", "qr", "lu", "eigh", "svd", "eig", "schur" or
-///              "sqrtm"; further ones of s64 as the routine needs them (routines.cc)
+///   attribute  routine, string: "cholesky", "triangular_solve", "qr", "geqrf", "householder_product", "lu",
+///              "eigh", "svd", "eig", "schur", "complex_schur" or "sqrtm"; further ones of s64 as the routine
+///              needs them (routines.cc)
 ///   operands   matrices of f32 or f64, row-major, in the last two dimensions; the others are batch
 ///   dimensions results    the routine's (lockstep/program/primitives/linalg.h)
 inline constexpr std::string_view kLapackTarget = "lockstep_lapack";

@@ -123,6 +123,49 @@ void qr(const Call& call) {
 }
 
 template <class T>
+void geqrf(const Call& call) {
+  const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(), k = std::min(m, n);
+  const Int rows = size_of_matrix(m), columns = size_of_matrix(n);
+  if (k == 0) return;
+  auto a = scratch<T>(m * n);
+  T* taus = nullptr;
+  Int info = 0;
+  const auto factor = [&](T* work, Int length) {
+    call.library.of<T>().geqrf(&rows, &columns, a.get(), &rows, taus, work, &length, &info);
+  };
+  const Int length = wanted_work<T>(factor);
+  auto work = scratch<T>(length);
+  for (std::int64_t i = call.first; i < call.end; ++i) {
+    taus = call.results[1].at<T>(i, k);
+    transpose(call.library, call.operands[0].at<T>(i, m * n), m, n, a.get());
+    factor(work.get(), length);
+    transpose(call.library, a.get(), n, m, call.results[0].at<T>(i, m * n));
+  }
+}
+
+template <class T>
+void householder_product(const Call& call) {
+  const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(),
+                     k = call.operands[1].columns();
+  const Int rows = size_of_matrix(m), columns = size_of_matrix(n), inner = size_of_matrix(k);
+  if (m == 0 || n == 0) return;
+  auto a = scratch<T>(m * n);
+  const T* taus = nullptr;
+  Int info = 0;
+  const auto unfold = [&](T* work, Int length) {
+    call.library.of<T>().orgqr(&rows, &columns, &inner, a.get(), &rows, taus, work, &length, &info);
+  };
+  const Int length = wanted_work<T>(unfold);
+  auto work = scratch<T>(length);
+  for (std::int64_t i = call.first; i < call.end; ++i) {
+    taus = call.operands[1].at<T>(i, k);
+    transpose(call.library, call.operands[0].at<T>(i, m * n), m, n, a.get());
+    unfold(work.get(), length);
+    transpose(call.library, a.get(), n, m, call.results[0].at<T>(i, m * n));
+  }
+}
+
+template <class T>
 void lu(const Call& call) {
   const std::int64_t m = call.operands[0].rows(), n = call.operands[0].columns(), k = std::min(m, n);
   const Int rows = size_of_matrix(m), columns = size_of_matrix(n), ld = at_least_one(rows);
@@ -266,6 +309,8 @@ void schur(const Call& call) {
 LOCKSTEP_INSTANTIATE(cholesky)
 LOCKSTEP_INSTANTIATE(triangular_solve)
 LOCKSTEP_INSTANTIATE(qr)
+LOCKSTEP_INSTANTIATE(geqrf)
+LOCKSTEP_INSTANTIATE(householder_product)
 LOCKSTEP_INSTANTIATE(lu)
 LOCKSTEP_INSTANTIATE(eigh)
 LOCKSTEP_INSTANTIATE(svd)

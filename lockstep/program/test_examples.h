@@ -207,7 +207,7 @@ inline std::vector<Example> all_examples() {
     all.push_back({.primitive = p, .inputs = {random(s, -1, 1, 17, DType::kC64)}, .has_derivative = false});
   }
   all.push_back({&bitcast_convert_type_p(), OpParams::of(BitcastParams{DType::kU32}), {ints}});
-  all.push_back({&population_count_p(), none, {ints}});
+  for (const Primitive* p : {&population_count_p(), &clz_p()}) all.push_back({p, none, {ints}});
 
   all.push_back({&full_p(), OpParams::of(FullParams{Scalar::of(1.5), DType::kF64, s, false}), {}});
   all.push_back({&iota_p(), OpParams::of(IotaParams{DType::kI32, s, 1}), {}});
@@ -287,6 +287,16 @@ inline std::vector<Example> all_examples() {
   for (const Primitive* p : {&schur_p(), &complex_schur_p(), &sqrtm_p()}) {
     all.push_back({.primitive = p, .inputs = {general}, .has_derivative = false, .any_numbers = false});
   }
+  for (const Shape& shape : {Shape{2, 4, 3}, Shape{2, 3, 4}}) {
+    all.push_back({.primitive = &geqrf_p(),
+                   .inputs = {random(shape, -1, 1, 29)},
+                   .has_derivative = false,
+                   .any_numbers = false});
+  }
+  all.push_back({.primitive = &householder_product_p(),
+                 .inputs = {random({2, 4, 3}, -1, 1, 30), random({2, 2}, 0.5, 1.5, 31)},
+                 .has_derivative = false,
+                 .any_numbers = false});
   auto fft = [&](FftType type, Shape lengths, HostArray of) {
     all.push_back({.primitive = &fft_p(),
                    .params = OpParams::of(FftParams{static_cast<std::int64_t>(type), std::move(lengths)}),

@@ -89,4 +89,21 @@ const Primitive& population_count_p() {
   return p;
 }
 
+const Primitive& clz_p() {
+  static const Primitive p =
+      elementwise({"clz", "count_leading_zeros", Takes::kInteger, clz_p, zero_tangents});
+  return p;
+}
+
+DType lax::internal::bits_of_size(std::int64_t bytes) {
+  return bytes == 1 ? DType::kU8 : bytes == 2 ? DType::kU16 : bytes == 4 ? DType::kU32 : DType::kU64;
+}
+
+void lax::internal::check_parts(const Aval& x, const Shape& parts, std::int64_t count, DType to) {
+  if (!parts.empty() && parts.back() == count) return;
+  fail<ShapeError>(
+      "[bitcast_convert_type] expected {} elements of {} in the last dimension, for one {}, got {} (at {})",
+      count, name(x.dtype), name(to), to_string(x), CallSiteScope::current().to_string());
+}
+
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/program/primitives/decompositions.h"
 
+#include <algorithm>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/complex.h"
@@ -18,7 +20,8 @@ Shape vector_shape(const Aval& x) { return Shape(x.shape.begin(), x.shape.end() 
 /// The tangents of an operation without a derivative.
 JvpRule no_derivative(std::string_view what, std::string_view instead) {
   return [what, instead](const JvpCall& c) -> Tangents {
-    if (!c.tangents[0]) return Tangents(c.outputs.size());
+    if (std::ranges::none_of(c.tangents, [](const auto& t) { return t.has_value(); }))
+      return Tangents(c.outputs.size());
     fail<TraceError>("[linalg::{}] has no derivative (at {}); {}", what, CallSiteScope::current().to_string(),
                      instead);
   };
@@ -255,6 +258,62 @@ const Primitive& sqrtm_p() {
         return {Aval{complex_dtype(inputs[0].dtype), inputs[0].shape}};
       },
       no_config);
+  return p;
+}
+
+const Primitive& geqrf_p() {
+  static const Primitive p = [] {
+    Primitive p = by_lapack_only(
+        "geqrf", geqrf_p, no_derivative("geqrf", "differentiate q and r (linalg::qr)"),
+        [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
+          check(inputs[0], false);
+          const Aval& x = inputs[0];
+          Shape taus = batch_of(x.shape);
+          taus.push_back(std::min(x.shape[taus.size()], x.shape.back()));
+          return {Aval{x.dtype, x.shape}, Aval{x.dtype, taus}};
+        },
+        no_config);
+    p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+      if (out.has_lapack()) return out.lapack_call("geqrf", e);
+      const std::string both = out.fresh();
+      out.line(fmt::format(
+          "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
+          out.operand(e, 0), out.operand_type(e, 0), out.result_type(e, 0), out.result_type(e, 1)));
+      return {both + "#0", both + "#1"};
+    };
+    return p;
+  }();
+  return p;
+}
+
+const Primitive& householder_product_p() {
+  static const Primitive p = [] {
+    Primitive p = by_lapack_only(
+        "householder_product", householder_product_p,
+        no_derivative("householder_product", "differentiate q (linalg::qr)"),
+        [](std::span<const Aval> inputs, const OpParams&) -> std::vector<Aval> {
+          rules::same_dtypes(inputs);
+          check(inputs[0], false);
+          const Shape &x = inputs[0].shape, &taus = inputs[1].shape;
+          const std::int64_t m = x[x.size() - 2], n = x.back();
+          if (m < n || taus.size() + 1 != x.size() || taus.back() > n ||
+              !std::equal(taus.begin(), taus.end() - 1, x.begin())) {
+            fail<ShapeError>(
+                "expected matrices of at least as many rows as columns, and for each at most as many numbers "
+                "as "
+                "columns, got {} and {}",
+                to_string(inputs[0]), to_string(inputs[1]));
+          }
+          return {Aval{inputs[0].dtype, x}};
+        },
+        no_config);
+    p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
+      if (out.has_lapack()) return out.lapack_call("householder_product", e);
+      return {out.op("stablehlo.custom_call", e,
+                     "call_target_name = \"ProductOfElementaryHouseholderReflectors\"")};
+    };
+    return p;
+  }();
   return p;
 }
 

@@ -12,14 +12,16 @@ namespace lockstep {
 
 /// More decompositions of matrices, which are the last two dimensions of f32 or f64 operands; the dimensions
 /// before are batch dimensions. On CPUs LAPACK computes them if it is installed. Otherwise lu and svd are
-/// composed of other primitives, and the others throw Error when they are lowered. The results of eig,
-/// complex_schur and sqrtm are complex.
+/// composed of other primitives, geqrf and householder_product are XLA's, and the others throw Error when
+/// they are lowered. The results of eig, complex_schur and sqrtm are complex.
 const Primitive& lu_p();
 const Primitive& svd_p();
 const Primitive& eig_p();
 const Primitive& schur_p();
 const Primitive& complex_schur_p();
 const Primitive& sqrtm_p();
+const Primitive& geqrf_p();
+const Primitive& householder_product_p();
 
 struct VectorsParams {
   static constexpr std::array<std::string_view, 1> kFields = {"vectors"};
@@ -66,6 +68,22 @@ std::vector<V> complex_schur(const V& x) {
 template <Operand V>
 V sqrtm(const V& x) {
   return apply1<V>(sqrtm_p(), {x});
+}
+
+/// The steps of qr: {packed, taus}. packed has r on and above its diagonal, and below it, in column i, the
+/// end of the vector v of reflection i, which is 1 - taus[i] v vᵀ; v begins with i zeros and a 1. No
+/// derivative.
+template <Operand V>
+std::vector<V> geqrf(const V& x) {
+  return apply_primitive(geqrf_p(), OpParams(), std::span<const V>(&x, 1));
+}
+
+/// The first columns, as many as `packed` has, of the product of the reflections, of which there are as many
+/// as `taus` has. packed has at least as many rows as columns, and at least as many columns as there are
+/// reflections. No derivative.
+template <Operand V>
+V householder_product(const V& packed, const V& taus) {
+  return apply1<V>(householder_product_p(), {packed, taus});
 }
 
 /// The rows of each matrix in the order of `permutation`, i32[…, rows].

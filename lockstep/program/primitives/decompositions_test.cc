@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/program/primitives/matrices.h"
 #include "lockstep/program/test_evaluate.h"
 
 // Without LAPACK decompositions are composed of other operations: what they give then is what they give with
@@ -78,6 +79,43 @@ TEST(Decompositions, WithoutLapack_GiveWhatLapackGives) {
       SCOPED_TRACE(i);
       expect_close(without[i], with[i], tolerance);
     }
+  }
+}
+
+TEST(Decompositions, StepsOfQr_AreQrTogether) {
+  for (const Shape& shape : {Shape{3, 5, 5}, Shape{2, 5, 3}, Shape{1, 1}}) {
+    const HostArray x = matrices(shape, DType::kF64);
+    const Program program = trace({x.aval()}, [](std::span<const Value> in) {
+      const std::vector<Value> steps = lax::geqrf(in[0]);
+      const Value q = lax::householder_product(steps[0], steps[1]);
+      const Value r =
+          matrices::upper_part(matrices::part(steps[0], 0, matrices::columns(q), 0, matrices::columns(q)));
+      return std::vector<Value>{matrices::product(q, r), matrices::product(matrices::transposed(q), q),
+                                matrices::eye(r)};
+    });
+    for (const bool lapack : {true, false}) {
+      if (lapack && !lapack::is_available()) continue;
+      SCOPED_TRACE(lapack ? "by LAPACK" : "without LAPACK");
+      const std::vector<HostArray> found = evaluate(program, {x}, {}, lapack);
+      expect_close(found[0], x, 1e-12);
+      expect_close(found[1], found[2], 1e-12);
+    }
+  }
+}
+
+TEST(Decompositions, ReflectionsThatAreFewerThanTheColumns_GiveOrthonormalColumns) {
+  const HostArray x = matrices({2, 5, 2}, DType::kF64);
+  const Program program = trace({x.aval()}, [](std::span<const Value> in) {
+    const std::vector<Value> steps = lax::geqrf(in[0]);
+    const Value more = lax::pad(steps[0], lax::full(in[0], Scalar::of(0.0), DType::kF64, {}), {0, 0, 0},
+                                {0, 0, 3}, {0, 0, 0});
+    const Value q = lax::householder_product(more, steps[1]);
+    return std::vector<Value>{matrices::product(matrices::transposed(q), q), matrices::eye(q)};
+  });
+  for (const bool lapack : {true, false}) {
+    if (lapack && !lapack::is_available()) continue;
+    const std::vector<HostArray> found = evaluate(program, {x}, {}, lapack);
+    expect_close(found[0], found[1], 1e-12);
   }
 }
 

@@ -43,7 +43,7 @@ std::span<const Primitive* const> all_primitives() {
       &integer_pow_p(), &logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(), &entr_p(), &logit_p(),
       &betaln_p(), &ndtri_p(),
       // complex.h
-      &complex_p(), &real_p(), &imag_p(), &bitcast_convert_type_p(), &population_count_p(),
+      &complex_p(), &real_p(), &imag_p(), &bitcast_convert_type_p(), &population_count_p(), &clz_p(),
       // shape.h
       &full_p(), &iota_p(), &broadcast_in_dim_p(), &reshape_p(), &transpose_p(), &slice_p(), &pad_p(),
       &concatenate_p(), &dynamic_slice_p(), &dynamic_update_slice_p(),
@@ -66,7 +66,8 @@ std::span<const Primitive* const> all_primitives() {
       // linalg.h
       &cholesky_p(), &triangular_solve_p(), &qr_p(), &eigh_p(),
       // decompositions.h
-      &lu_p(), &svd_p(), &eig_p(), &schur_p(), &complex_schur_p(), &sqrtm_p(),
+      &lu_p(), &svd_p(), &eig_p(), &schur_p(), &complex_schur_p(), &sqrtm_p(), &geqrf_p(),
+      &householder_product_p(),
       // fft.h
       &fft_p(),
       // random.h
