@@ -44,6 +44,7 @@ const std::vector<std::string>* property_names(const std::string& operation) {
       {"reduce_v1", {"dimensions"}},
       {"reduce_window_v1",
        {"base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"}},
+      {"select_and_scatter_v1", {"padding", "window_dimensions", "window_strides"}},
       {"sort_v1", {"dimension", "is_stable"}},
       {"compare_v1", {"compare_type", "comparison_direction"}},
       {"broadcast_in_dim_v1", {"broadcast_dimensions"}},

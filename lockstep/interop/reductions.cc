@@ -1,55 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <map>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/interop/translation.h"
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/program/primitives/sort.h"
 #include "lockstep/program/primitives/window.h"
 
 namespace lockstep::interop {
 namespace {
 
-/// An operation that makes one element of two, as its region says it.
-struct Combining {
-  const char* name;
-  const Primitive& (*two)();
-  const Primitive& (*reduce)();
-  const Primitive& (*window)();
-  const Primitive& (*scatter)();
-};
-
 constexpr Combining kCombining[] = {
-    {"add", add_p, reduce_sum_p, reduce_window_sum_p, scatter_add_p},
-    {"multiply", mul_p, reduce_prod_p, nullptr, scatter_mul_p},
-    {"maximum", max_p, reduce_max_p, reduce_window_max_p, scatter_max_p},
-    {"minimum", min_p, reduce_min_p, reduce_window_min_p, scatter_min_p},
-    {"and", logical_and_p, reduce_and_p, nullptr, nullptr},
-    {"or", logical_or_p, reduce_or_p, nullptr, nullptr},
+    {"add", add_p, reduce_sum_p, reduce_window_sum_p, cumsum_p, scatter_add_p},
+    {"multiply", mul_p, reduce_prod_p, nullptr, cumprod_p, scatter_mul_p},
+    {"maximum", max_p, reduce_max_p, reduce_window_max_p, cummax_p, scatter_max_p},
+    {"minimum", min_p, reduce_min_p, reduce_window_min_p, cummin_p, scatter_min_p},
+    {"and", logical_and_p, reduce_and_p, nullptr, nullptr, nullptr},
+    {"or", logical_or_p, reduce_or_p, nullptr, nullptr, nullptr},
 };
+constexpr std::size_t kMaximum = 2, kMinimum = 3;
 
-/// "vhlo.add_v1" as "add".
-std::string plain_name(const Operation& operation) {
+}  // namespace
+
+std::string operation_name(const Operation& operation) {
   const std::size_t start = operation.name.find('.') + 1;
   return operation.name.substr(start, operation.name.rfind("_v") - start);
 }
 
-/// The region's one operation on its two arguments; null where it is something else.
 const Combining* combining_of(const Region& region) {
   if (region.arguments.size() != 2 || region.operations.size() != 2) return nullptr;
   const Operation &op = region.operations[0], &end = region.operations[1];
   if (op.results.size() != 1 || end.operands != op.results || op.operands.size() != 2) return nullptr;
   if (!std::ranges::is_permutation(op.operands, region.arguments)) return nullptr;
   for (const Combining& each : kCombining)
-    if (plain_name(op) == each.name) return &each;
+    if (operation_name(op) == each.name) return &each;
   return nullptr;
 }
 
-/// Whether the value is what the operation leaves alone.
 bool is_neutral(const Combining& combining, const std::optional<Scalar>& value, DType dtype) {
   if (!value) return false;
   const std::string_view name = combining.name;
@@ -65,43 +57,135 @@ bool is_neutral(const Combining& combining, const std::optional<Scalar>& value, 
                            : !holds(dtype, v + 1) || v == std::numeric_limits<std::int64_t>::max();
 }
 
+std::vector<Array> combined(const Call& call, std::span<const Array> first, std::span<const Array> second) {
+  std::vector<Array> both(first.begin(), first.end());
+  both.insert(both.end(), second.begin(), second.end());
+  return call.module.for_each_element(call.region(0), both);
+}
+
+std::vector<Array> sliced(std::span<const Array> arrays, std::int64_t dimension, std::int64_t start,
+                          std::int64_t count, std::int64_t stride) {
+  std::vector<Array> parts;
+  for (const Array& x : arrays) {
+    Shape from(x.shape().size(), 0), to = x.shape(), steps(x.shape().size(), 1);
+    const auto d = static_cast<std::size_t>(dimension);
+    from[d] = start;
+    to[d] = count == 0 ? start : start + (count - 1) * stride + 1;
+    steps[d] = stride;
+    parts.push_back(lax::slice(x, from, to, steps));
+  }
+  return parts;
+}
+
+namespace {
+
+Shape shape_without(Shape shape, std::size_t axis) {
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  return shape;
+}
+
+/// Of the region of an argmax or argmin, as JAX writes it: whether the larger value is taken. In the region's
+/// terms: of values x and y at places i and j, x is taken if it is larger (smaller) or NaN, and i is taken if
+/// x is, or if x equals y and i is less.
+std::optional<bool> takes_largest(const Region& region) {
+  std::map<std::size_t, std::string> terms;
+  const char* const names[] = {"x", "i", "y", "j"};
+  if (region.arguments.size() != 4 || region.operations.empty()) return std::nullopt;
+  for (std::size_t k = 0; k < 4; ++k) terms[region.arguments[k]] = names[k];
+  constexpr const char* kDirections[] = {"==", "!=", ">=", ">", "<=", "<"};
+  std::vector<std::string> returned;
+  for (const Operation& op : region.operations) {
+    std::string text = operation_name(op);
+    const Attribute* direction = op.find("comparison_direction");
+    if (direction != nullptr && direction->integer >= 0 && direction->integer < 6)
+      text = kDirections[direction->integer];
+    text = fmt::format("({}", text);
+    for (const std::size_t value : op.operands) {
+      const auto found = terms.find(value);
+      const std::string term = found == terms.end() ? "?" : found->second;
+      text += " " + term;
+      if (&op == &region.operations.back()) returned.push_back(term);
+    }
+    if (op.results.size() == 1) terms[op.results[0]] = text + ")";
+  }
+  for (const bool largest : {true, false}) {
+    const std::string value = fmt::format("(or ({} x y) (!= x x))", largest ? ">" : "<"),
+                      plain = fmt::format("({} x y)", largest ? ">" : "<");
+    for (const std::string& taken : {value, plain}) {
+      if (returned ==
+          std::vector<std::string>{fmt::format("(select {} x y)", taken),
+                                   fmt::format("(select (or {} (and (== x y) (< i j))) i j)", taken)})
+        return largest;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_arg_reduction(const Call& call, const std::vector<std::int64_t>& axes) {
+  const std::optional<bool> largest = takes_largest(call.region(0));
+  if (!largest || axes.size() != 1 || call.operand(0).shape()[static_cast<std::size_t>(axes[0])] == 0)
+    return false;
+  const Operation* places = call.producers[1];
+  return places != nullptr && operation_name(*places) == "iota" &&
+         places->find("iota_dimension")->integer == axes[0] &&
+         is_neutral(kCombining[*largest ? kMaximum : kMinimum], call.constants[2], call.operand(0).dtype());
+}
+
 /// The largest's place: a reduction of values and places together, as JAX writes argmax and argmin.
 std::vector<Array> arg_reduce(const Call& call, const std::vector<std::int64_t>& axes) {
-  const Region& region = call.region(0);
-  bool greater = false, less = false, equal = false;
-  for (const Operation& op : region.operations) {
-    if (plain_name(op) != "compare") continue;
-    const Attribute* direction = op.find("comparison_direction");
-    const std::int64_t which = direction == nullptr ? -1 : direction->integer;
-    const bool of_values = !op.operands.empty() && op.operands[0] == region.arguments[0] &&
-                           op.operands.size() == 2 && op.operands[1] == region.arguments[2];
-    greater = greater || (of_values && which == 3);
-    less = less || (of_values && which == 5);
-    equal = equal || (of_values && which == 0);
-  }
+  const bool greater = *takes_largest(call.region(0));
   const DType places = call.operand(1).dtype();
-  if (axes.size() != 1 || greater == less || !equal || !is_integer(places))
-    call.refuse("it reduces several arrays together in a way that is neither argmax nor argmin");
-  const Array &x = call.operand(0), &place = call.operand(1);
+  const Array& x = call.operand(0);
   const Array which = greater ? lax::argmax(x, axes[0], places) : lax::argmin(x, axes[0], places);
   Shape one = x.shape();
   one[static_cast<std::size_t>(axes[0])] = 1;
-  const auto taken = [&](const Array& from) {
-    return lax::reshape(
-        lax::take_along_axis(from, lax::reshape(which, one), axes[0], GatherScatterMode::kPromiseInBounds),
-        call.result().shape);
-  };
-  return {taken(x), taken(place)};
+  return {lax::reshape(
+              lax::take_along_axis(x, lax::reshape(which, one), axes[0], GatherScatterMode::kPromiseInBounds),
+              call.result().shape),
+          which};
+}
+
+/// Pairs of neighbours become one by what the region says, until one is left: in the order of the elements,
+/// so that the region need not be commutative.
+std::vector<Array> reduce_by_region(const Call& call, const std::vector<std::int64_t>& axes) {
+  const std::size_t count = call.operands.size() / 2;
+  if (call.operands.size() != 2 * count || count == 0) call.refuse("it has a start for some arrays only");
+  std::vector<Array> arrays(call.operands.begin(),
+                            call.operands.begin() + static_cast<std::ptrdiff_t>(count)),
+      starts;
+  Shape shape = arrays[0].shape();
+  const bool empty = num_elements(shape) == 0;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    const auto axis = static_cast<std::size_t>(axes[a]);
+    for (std::int64_t size = shape[axis]; size > 1 && !empty; size = (size + 1) / 2) {
+      const std::int64_t pairs = size / 2;
+      std::vector<Array> joined =
+          combined(call, sliced(arrays, axes[a], 0, pairs, 2), sliced(arrays, axes[a], 1, pairs, 2));
+      if (size % 2 == 1) {
+        const std::vector<Array> last = sliced(arrays, axes[a], size - 1, 1);
+        for (std::size_t i = 0; i < count; ++i) {
+          const Array both[] = {joined[i], last[i]};
+          joined[i] = lax::concatenate(std::span<const Array>(both), axes[a]);
+        }
+      }
+      arrays = std::move(joined);
+    }
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+    if (!empty)
+      for (Array& x : arrays) x = lax::reshape(x, shape_without(x.shape(), axis));
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    starts.push_back(lax::broadcast_in_dim(call.operand(count + i), shape, {}));
+  return empty ? starts : combined(call, starts, arrays);
 }
 
 std::vector<Array> reduce(const Call& call) {
-  const std::vector<std::int64_t> given = call.numbers("dimensions");
-  std::vector<std::int64_t> axes = given;
+  std::vector<std::int64_t> axes = call.numbers("dimensions");
   std::ranges::sort(axes);
-  if (call.operands.size() == 4) return arg_reduce(call, axes);
+  if (call.operands.size() == 4 && is_arg_reduction(call, axes)) return arg_reduce(call, axes);
   const Combining* combining = combining_of(call.region(0));
-  if (call.operands.size() != 2 || combining == nullptr)
-    call.refuse("it reduces by something else than a sum, product, maximum, minimum, and, or");
+  if (call.operands.size() != 2 || combining == nullptr || combining->reduce == nullptr)
+    return reduce_by_region(call, axes);
   const Array& x = call.operand(0);
   Array reduced = lax::reduce(combining->reduce(), x, axes);
   if (!is_neutral(*combining, call.constants[1], x.dtype())) {
@@ -111,19 +195,33 @@ std::vector<Array> reduce(const Call& call) {
   return {reduced};
 }
 
-std::vector<Array> reduce_window(const Call& call) {
-  const Combining* combining = combining_of(call.region(0));
-  if (call.operands.size() != 2 || combining == nullptr || combining->window == nullptr ||
-      !is_neutral(*combining, call.constants[1], call.operand(0).dtype()))
-    call.refuse("it reduces windows by something else than a sum, maximum, minimum");
-  const auto rank = static_cast<std::size_t>(call.operand(0).ndim());
-  const std::vector<std::int64_t> ones(rank, 1);
-  const std::vector<std::int64_t> pads = call.numbers("padding", std::vector<std::int64_t>(2 * rank, 0));
-  Padding padding;
-  for (std::size_t i = 0; i < rank; ++i) padding.emplace_back(pads.at(2 * i), pads.at(2 * i + 1));
-  return {lax::reduce_window(combining->window(), call.operand(0), call.numbers("window_dimensions"),
-                             call.numbers("window_strides", ones), padding,
-                             call.numbers("base_dilations", ones), call.numbers("window_dilations", ones))};
+bool uses(const Region& region, std::size_t value) {
+  return std::ranges::any_of(region.operations, [&](const Operation& op) {
+    return std::ranges::count(op.operands, value) > 0 ||
+           std::ranges::any_of(op.regions, [&](const Region& inner) { return uses(inner, value); });
+  });
+}
+
+/// Each element becomes what the region makes of it, as often as there are updates of it.
+std::vector<Array> scatter_by_function(const Call& call, const Array& indices,
+                                       const ScatterDimensionNumbers& numbers) {
+  const Array& x = call.operand(0);
+  const auto numbers_of = [&](const Array& like, std::int64_t number) {
+    return lax::full(like, Scalar::of(number), DType::kI32, like.shape());
+  };
+  const Array often =
+      lax::scatter_by(scatter_add_p(), numbers_of(x, 0), indices, numbers_of(call.operand(2), 1), numbers);
+  const std::vector<Array> all = while_loop(
+      [&](const std::vector<Array>& carry) -> Array { return any(carry[1] > 0); },
+      [&](const std::vector<Array>& carry) -> std::vector<Array> {
+        // The update is not looked at; x stands for it, being of the elements' shape.
+        const Array made =
+            call.module.for_each_element(call.region(0), std::vector<Array>{carry[0], carry[0]}).at(0);
+        return {lax::select(lax::gt(carry[1], numbers_of(x, 0)), made, carry[0]),
+                lax::sub(carry[1], numbers_of(x, 1))};
+      },
+      std::vector<Array>{x, often});
+  return {all[0]};
 }
 
 std::vector<Array> scatter(const Call& call) {
@@ -132,8 +230,11 @@ std::vector<Array> scatter(const Call& call) {
   const bool replaces = region.arguments.size() == 2 && region.operations.size() == 1 &&
                         region.operations[0].operands == std::vector<std::size_t>{region.arguments[1]};
   const Combining* combining = combining_of(region);
-  if (!replaces && (combining == nullptr || combining->scatter == nullptr))
-    call.refuse("it combines by something else than a sum, product, maximum, minimum, or the update itself");
+  const bool of_old_alone = region.arguments.size() == 2 && !uses(region, region.arguments[1]);
+  if (!replaces && !of_old_alone && (combining == nullptr || combining->scatter == nullptr)) {
+    call.refuse(
+        "it combines by another function of element and update than a sum, product, maximum or minimum");
+  }
   const Array& indices = call.operand(1);
   if (call.integer("index_vector_dim") != indices.ndim() - 1)
     call.refuse("its indices are not in the last dimension");
@@ -141,45 +242,28 @@ std::vector<Array> scatter(const Call& call) {
       call.numbers("update_window_dims"), call.numbers("inserted_window_dims"),
       call.numbers("scatter_dims_to_operand_dims"), call.numbers("input_batching_dims", {}),
       call.numbers("scatter_indices_batching_dims", {})};
+  if (of_old_alone) return scatter_by_function(call, indices, numbers);
   return {lax::scatter_by(replaces ? scatter_p() : combining->scatter(), call.operand(0), indices,
                           call.operand(2), numbers, GatherScatterMode::kFillOrDrop,
                           call.integer("unique_indices", 0) != 0)};
 }
 
-/// By the first operand: the region compares its elements, after making NaNs and zeros alike, and nothing
-/// else.
 std::vector<Array> sort(const Call& call) {
-  const Region& region = call.region(0);
-  if (region.operations.empty() || region.arguments.size() < 2) call.refuse("it compares nothing");
-  std::set<std::size_t> used;
-  const Operation* last = nullptr;
-  int comparisons = 0;
-  for (const Operation& op : region.operations) {
-    for (const std::size_t value : op.operands) used.insert(value);
-    if (!op.results.empty() && op.results == region.operations.back().operands) last = &op;
-    const Attribute* direction = op.find("comparison_direction");
-    comparisons += direction != nullptr && (direction->integer == 3 || direction->integer == 5);
-  }
-  bool others = false;
-  for (std::size_t i = 2; i < region.arguments.size(); ++i)
-    others = others || used.contains(region.arguments[i]);
-  const Attribute* direction = last == nullptr ? nullptr : last->find("comparison_direction");
-  if (direction == nullptr || others || comparisons != 1)
-    call.refuse("it sorts by something else than the first operand's order");
-  const bool descending = direction->integer == 3;
-  return lax::sort(call.operands_from(0), call.integer("dimension"), 1, call.integer("is_stable", 0) != 0,
-                   descending);
+  return sorted_by(call, call.region(0), call.operands, call.integer("dimension"),
+                   call.integer("is_stable", 0) != 0);
 }
 
 }  // namespace
 
 bool is_reduction(std::string_view name) {
-  return name == "reduce" || name == "reduce_window" || name == "scatter" || name == "sort";
+  return name == "reduce" || name == "reduce_window" || name == "select_and_scatter" || name == "scatter" ||
+         name == "sort";
 }
 
 std::vector<Array> reduction_results(const Call& call) {
   if (call.name == "reduce") return reduce(call);
   if (call.name == "reduce_window") return reduce_window(call);
+  if (call.name == "select_and_scatter") return select_and_scatter(call);
   if (call.name == "scatter") return scatter(call);
   return sort(call);
 }

@@ -209,9 +209,33 @@ TypePtr vhlo_type(Bytes& bytes, Tables& tables) {
   using Kind = Type::Kind;
   const std::uint64_t code = bytes.number();
   constexpr std::pair<std::uint64_t, const char*> kElements[] = {
-      {0, "i1"},   {2, "bf16"}, {3, "f16"},   {4, "f32"},   {5, "f64"},
-      {10, "i4"},  {11, "i8"},  {12, "i16"},  {13, "i32"},  {14, "i64"},
-      {15, "ui4"}, {16, "ui8"}, {17, "ui16"}, {18, "ui32"}, {19, "ui64"}};
+      {0, "i1"},
+      {2, "bf16"},
+      {3, "f16"},
+      {4, "f32"},
+      {5, "f64"},
+      {6, "f8E4M3FN"},
+      {7, "f8E5M2"},
+      {10, "i4"},
+      {11, "i8"},
+      {12, "i16"},
+      {13, "i32"},
+      {14, "i64"},
+      {15, "ui4"},
+      {16, "ui8"},
+      {17, "ui16"},
+      {18, "ui32"},
+      {19, "ui64"},
+      // No array has these; their names are for messages.
+      {27, "f8E4M3FNUZ"},
+      {28, "f8E5M2FNUZ"},
+      {29, "f8E4M3B11FNUZ"},
+      {31, "i2"},
+      {32, "ui2"},
+      {35, "f8E4M3"},
+      {36, "f8E3M4"},
+      {37, "f4E2M1FN"},
+      {40, "f8E8M0FNU"}};
   for (const auto& [number, name] : kElements)
     if (number == code) return made({.kind = Kind::kElement, .name = name});
   switch (code) {

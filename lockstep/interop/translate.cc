@@ -7,6 +7,7 @@
 #include "lockstep/interop/bytes.h"
 #include "lockstep/interop/translation.h"
 #include "lockstep/jit/control_flow.h"
+#include "lockstep/jit/vmap.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -37,13 +38,14 @@ std::string plain_name(const Operation& operation) {
   return name.substr(5, version - 5);
 }
 
-class Run {
+class Run : public Surroundings {
  public:
   Run(const Module& module, int platform_index, const Constrain& constrain)
       : constrain_(constrain),
         platform_index_(platform_index),
         values_(module.num_values),
-        constants_(module.num_values) {
+        constants_(module.num_values),
+        producers_(module.num_values) {
     // The builtin module is the one operation of the body.
     const Region* all = &module.body;
     if (all->operations.size() == 1 && all->operations[0].name == "builtin.module" &&
@@ -72,6 +74,21 @@ class Run {
     return call("main", all);
   }
 
+  std::vector<Array> for_each_element(const Region& region, std::span<const Array> arrays) override {
+    std::function<std::vector<Array>(const std::vector<Array>&)> all =
+        [&](const std::vector<Array>& elements) { return run(region, elements); };
+    for (std::int64_t i = arrays.front().ndim(); i > 0; --i) all = vmap(all);
+    return all({arrays.begin(), arrays.end()});
+  }
+
+  std::optional<Scalar> known(std::size_t value) const override { return constants_.at(value); }
+
+  const Region& function(const std::string& name) const override {
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) fail_damaged(fmt::format("the function {} is not there", name));
+    return found->second->regions[0];
+  }
+
  private:
   struct MeshAxes {
     std::vector<std::string> names;
@@ -91,9 +108,7 @@ class Run {
   }
 
   std::vector<Array> call(const std::string& name, std::span<const Array> arguments) {
-    const auto found = functions_.find(name);
-    if (found == functions_.end()) fail_damaged(fmt::format("the function {} is not there", name));
-    const Region& body = found->second->regions[0];
+    const Region& body = function(name);
     if (++depth_ > kDeepest) fail_damaged("functions call each other without an end");
     std::vector<Array> results = run(body, arguments);
     --depth_;
@@ -123,6 +138,7 @@ class Run {
                       where(operation), to_string(aval), to_string(results[i].aval()));
         }
         set(operation.results[i], std::move(results[i]));
+        producers_.at(operation.results[i]) = &operation;
       }
       if (name == "constant") constants_[operation.results[0]] = splat_of(*operation.find("value"));
       if (name == "broadcast_in_dim" || name == "reshape")
@@ -155,8 +171,12 @@ class Run {
           name, where(operation));
     }
     std::vector<std::optional<Scalar>> constants;
-    for (const std::size_t value : operation.operands) constants.push_back(constants_.at(value));
-    const Call call(operation, std::move(operands), std::move(constants));
+    std::vector<const Operation*> producers;
+    for (const std::size_t value : operation.operands) {
+      constants.push_back(constants_.at(value));
+      producers.push_back(producers_.at(value));
+    }
+    const Call call(operation, std::move(operands), std::move(constants), std::move(producers), *this);
     return is_reduction(name) ? reduction_results(call) : plain_results(call);
   }
 
@@ -198,13 +218,20 @@ class Run {
   std::unordered_map<std::string, MeshAxes> meshes_;
   std::vector<Array> values_;
   std::vector<std::optional<Scalar>> constants_;  ///< of values that are one number in every element
+  std::vector<const Operation*> producers_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Call::Call(const Operation& of, std::vector<Array> given, std::vector<std::optional<Scalar>> known)
-    : operation(of), name(plain_name(of)), operands(std::move(given)), constants(std::move(known)) {}
+Call::Call(const Operation& of, std::vector<Array> given, std::vector<std::optional<Scalar>> known,
+           std::vector<const Operation*> made_by, Surroundings& around)
+    : operation(of),
+      module(around),
+      name(plain_name(of)),
+      operands(std::move(given)),
+      constants(std::move(known)),
+      producers(std::move(made_by)) {}
 
 const Array& Call::operand(std::size_t i) const {
   if (i >= operands.size()) refuse("an operand is missing");
@@ -249,6 +276,14 @@ std::string Call::text(const std::string& attribute) const { return this->attrib
 const Region& Call::region(std::size_t i) const {
   if (i >= operation.regions.size()) refuse("a region is missing");
   return operation.regions[i];
+}
+
+std::optional<std::int64_t> Call::configured(const std::string& name) const {
+  const Attribute* all = operation.find("backend_config");
+  if (const Attribute* named = operation.find("mhlo.backend_config")) all = named;
+  if (all == nullptr) return std::nullopt;
+  const auto found = all->entries.find(name);
+  return found == all->entries.end() ? std::nullopt : std::optional(found->second->integer);
 }
 
 void Call::refuse(std::string_view why) const {

@@ -16,17 +16,37 @@
 
 namespace lockstep::interop {
 
+/// The module around an operation.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+
+  /// What a region for single elements returns for each place of these arrays, which are of one shape.
+  virtual std::vector<Array> for_each_element(const Region& region, std::span<const Array> arrays) = 0;
+
+  /// The body of the module's function of this name.
+  virtual const Region& function(const std::string& name) const = 0;
+
+  /// The number that a value is in every element, where it is known.
+  virtual std::optional<Scalar> known(std::size_t value) const = 0;
+};
+
 /// An operation of the module with its operands, and what it says.
 class Call {
  public:
-  Call(const Operation& operation, std::vector<Array> operands, std::vector<std::optional<Scalar>> constants);
+  Call(const Operation& operation, std::vector<Array> operands, std::vector<std::optional<Scalar>> constants,
+       std::vector<const Operation*> producers, Surroundings& module);
 
   const Operation& operation;
+  Surroundings& module;
   const std::string name;  ///< "add", without dialect and version
   const std::vector<Array> operands;
 
   /// Of operands that are one known number in every element.
   const std::vector<std::optional<Scalar>> constants;
+
+  /// The operation that each operand is the result of; null of an argument.
+  const std::vector<const Operation*> producers;
 
   const Array& operand(std::size_t i) const;
   std::span<const Array> operands_from(std::size_t i) const;
@@ -39,6 +59,9 @@ class Call {
   std::vector<std::int64_t> numbers(const std::string& name, std::vector<std::int64_t> otherwise) const;
   std::string text(const std::string& name) const;
   const Region& region(std::size_t i) const;
+
+  /// An entry of a custom call's own configuration; of one that is not there, none.
+  std::optional<std::int64_t> configured(const std::string& name) const;
 
   /// Throws Error: that what the operation asks for is not there.
   [[noreturn]] void refuse(std::string_view why) const;
@@ -63,5 +86,46 @@ std::vector<Array> plain_results(const Call& call);
 /// The same for those whose regions say how two elements become one, or compare.
 std::vector<Array> reduction_results(const Call& call);
 bool is_reduction(std::string_view name);
+
+/// The same for reductions and selections of windows.
+std::vector<Array> reduce_window(const Call& call);
+std::vector<Array> select_and_scatter(const Call& call);
+
+/// The operands in the order along the dimension for which the region says whether an element comes before
+/// another.
+std::vector<Array> sorted_by(const Call& call, const Region& region, std::span<const Array> operands,
+                             std::int64_t dimension, bool stable);
+
+/// The results of a function of jaxlib's.
+std::vector<Array> custom_call(const Call& call);
+
+/// Integers in the total order of floating-point numbers: -NaN, -inf, ..., -0, 0, ..., inf, NaN.
+Array total_order(const Array& x);
+
+/// An operation that makes one element of two, as its region says it.
+struct Combining {
+  const char* name;
+  const Primitive& (*two)();
+  const Primitive& (*reduce)();
+  const Primitive& (*window)();
+  const Primitive& (*running)();
+  const Primitive& (*scatter)();
+};
+
+/// The region's one operation on its two arguments; null where it is something else.
+const Combining* combining_of(const Region& region);
+
+/// Whether the value is what the operation leaves alone.
+bool is_neutral(const Combining& combining, const std::optional<Scalar>& value, DType dtype);
+
+/// "vhlo.add_v1" as "add".
+std::string operation_name(const Operation& operation);
+
+/// From several arrays to as many: those that a region makes of two elements of each.
+std::vector<Array> combined(const Call& call, std::span<const Array> first, std::span<const Array> second);
+
+/// The elements of each from `start` along the dimension, `count` of them, `stride` apart.
+std::vector<Array> sliced(std::span<const Array> arrays, std::int64_t dimension, std::int64_t start,
+                          std::int64_t count, std::int64_t stride = 1);
 
 }  // namespace lockstep::interop

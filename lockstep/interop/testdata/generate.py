@@ -145,7 +145,6 @@ write("for_tpu", export.export(jax.jit(jnp.sin), platforms=["tpu"])(small))
 (rows,) = export.symbolic_shape("rows")
 write("symbolic", export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((rows, 2), jnp.float32)))
 write("int4", export.export(jax.jit(lambda x: x))(jax.ShapeDtypeStruct((4,), jnp.int4)))
-write("custom_call", export.export(jax.jit(jnp.linalg.cholesky))(jax.ShapeDtypeStruct((3, 3), jnp.float32)))
 
 
 class Shouting(jax._src.effects.Effect):
