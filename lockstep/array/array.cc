@@ -15,6 +15,7 @@
 #include "lockstep/array/regions.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
+#include "lockstep/base/thread_end.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/watch/recorder.h"
 
@@ -159,6 +160,7 @@ ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) 
 
 Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type,
                       std::shared_ptr<const void> owner) {
+  check_before_end("array");
   runtime::Runtime& runtime = runtime::Runtime::get();
   std::vector<pjrt::Buffer> shards;
   const auto use = owner == nullptr ? pjrt::HostUse::kCopied : pjrt::HostUse::kZeroCopy;

@@ -5,6 +5,7 @@
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/parts.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/thread_end.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
 
@@ -182,6 +183,7 @@ std::vector<Array> Computation::run_described(std::span<const Array* const> give
 
 std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   const Impl& impl = *impl_;
+  check_before_end(impl.name);
   runtime::Runtime& runtime = runtime::Runtime::get();
   runtime.check_healthy(impl.spans_processes);
   const bool described = runtime.described();

@@ -12,6 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/named_scope.h"
 #include "lockstep/base/operation_scope.h"
+#include "lockstep/base/thread_end.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
@@ -114,6 +115,7 @@ std::vector<Array> run_operation(const std::string& name, const std::string& key
                                  std::span<const Array> operands,
                                  const std::function<std::vector<Array>(std::span<const Array>)>& compose) {
   OperationScope scope(name);
+  check_before_end(name);
   if (Trace::current() != nullptr) return compose(operands);
   // What this thread did last, by hash: found again without a lock.
   thread_local std::array<std::weak_ptr<const CompiledOperation>, 256> recent;

@@ -5,6 +5,7 @@
 #include "lockstep/array/data.h"
 #include "lockstep/array/trace_life.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/thread_end.h"
 #include "lockstep/program/primitive.h"
 
 namespace lockstep {
@@ -16,6 +17,7 @@ thread_local Trace* innermost = nullptr;
 
 Trace::Trace(std::string name)
     : builder_(name), enclosing_(innermost), life_(std::make_shared<Life>(Life{this, std::move(name)})) {
+  check_before_end(life_->name);
   innermost = this;
 }
 

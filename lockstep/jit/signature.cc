@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/array/data.h"
+#include "lockstep/base/thread_end.h"
 
 namespace lockstep::internal {
 
@@ -129,7 +130,11 @@ std::string place(std::size_t number, const Argument& argument, std::size_t item
 
 }  // namespace
 
-SpareSignature::SpareSignature() : signature_(std::move(spare)) { signature_.clear(); }
+SpareSignature::SpareSignature() {
+  check_before_end("jit");
+  signature_ = std::move(spare);
+  signature_.clear();
+}
 
 SpareSignature::~SpareSignature() { spare = std::move(signature_); }
 

@@ -12,6 +12,7 @@
 #include "lockstep/array/host.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/thread_end.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
@@ -55,6 +56,7 @@ Array kept_number(std::int64_t integer, double real, ElementType type) {
     ElementType type;
     Array array;
   };
+  check_before_end("array");
   thread_local std::array<Kept, 32> recent;
   const auto bits = std::bit_cast<std::uint64_t>(real);
   const std::uint64_t hash =
