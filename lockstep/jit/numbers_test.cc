@@ -257,6 +257,17 @@ TEST(Grad, GivesTheGradientsInTheOrderOfArgnums) {
   expect_equal(second, x);
 }
 
+TEST(Pmap, FewerRowsThanDevices_AreForTheFirstDevices) {
+  auto total = pmap([](Array x) { return psum(x, "i"); });
+  for (std::int64_t rows : {1, 2, 4}) {
+    const Array x = test::waves({rows, 3});
+    expect_equal(total(x), broadcast_to(sum(x, 0), {rows, 3}));
+  }
+  const Array y = test::waves({3, 2}, 1);
+  auto last = pmap([](Array x, Array y) { return x * y; }, {.in_axes = {std::nullopt, 1}, .out_axes = {1}});
+  expect_equal(last(test::waves({3}), y), reshape(test::waves({3}), {3, 1}) * y);
+}
+
 TEST(Pmap, TakesArraysFromOutside_AndNumbers) {
   const Array w = test::waves({3}), split = device_put(test::waves({4}), NamedSharding(line_mesh(), P("x")));
   const Array x = test::waves({4, 3}, 2);

@@ -38,6 +38,9 @@ class PmapCache {
   std::shared_ptr<const CallEntry> trace(const TreeFunction& function,
                                          std::span<const TreeArgument> arguments);
 
+  /// The mapped dimension of each array of argument i. A number is never mapped.
+  std::vector<std::optional<int>> in_axes(std::span<const TreeArgument> arguments, std::size_t i) const;
+
   const PmapOptions options_;
   CallCache calls_;
 };
@@ -45,11 +48,19 @@ class PmapCache {
 namespace {
 
 /// The mesh of a pmap's devices, and that of this process's devices among them, with one axis. Throws
-/// ShardingError if this process has none.
-Mesh pmap_mesh(const PmapOptions& options, const CallSite& site) {
+/// ShardingError if this process has none. In a job of one process, `rows` below the number of devices are
+/// for the first devices.
+Mesh pmap_mesh(const PmapOptions& options, std::optional<std::int64_t> rows, const CallSite& site) {
   CallSiteScope scope(site);
-  if (options.devices.empty()) return make_mesh({{options.axis_name, device_count()}});
-  return Mesh(options.devices, {static_cast<std::int64_t>(options.devices.size())}, {options.axis_name});
+  auto mesh_of = [&](std::vector<Device> devices) {
+    const auto count = static_cast<std::int64_t>(devices.size());
+    return Mesh(std::move(devices), {count}, {options.axis_name});
+  };
+  const Mesh all =
+      options.devices.empty() ? make_mesh({{options.axis_name, device_count()}}) : mesh_of(options.devices);
+  if (process_count() > 1 || !rows || *rows < 1 || *rows >= all.size()) return all;
+  const auto& devices = all.devices();
+  return mesh_of({devices.begin(), devices.begin() + *rows});
 }
 
 Mesh local_part(const Mesh& mesh, const CallSite& site) {
@@ -64,6 +75,21 @@ Mesh local_part(const Mesh& mesh, const CallSite& site) {
   }
   const auto count = static_cast<std::int64_t>(local.size());
   return Mesh(std::move(local), {count}, mesh.axis_names());
+}
+
+/// How many rows the first mapped array has; none if no array is mapped, or has that dimension.
+std::optional<std::int64_t> mapped_rows(const std::vector<tree::AnyTree>& arguments,
+                                        const std::vector<std::optional<int>>& axes) {
+  std::optional<std::int64_t> rows;
+  std::size_t k = 0;
+  for (const tree::AnyTree& argument : arguments) {
+    argument->for_each_leaf([&](const Array& array) {
+      const std::optional<int> axis = axes[k++];
+      if (!rows && axis && *axis >= 0 && *axis < array.aval().rank())
+        rows = array.shape()[static_cast<std::size_t>(*axis)];
+    });
+  }
+  return rows;
 }
 
 /// The type that one device gets of an argument with this dimension mapped over `devices` local devices.
@@ -154,10 +180,7 @@ void check_outside_of_traces(const CallSite& site) {
 /// without a mapped dimension differs between devices.
 class PmapTrace {
  public:
-  PmapTrace(PmapCache& cache, std::size_t num_arguments);
-
-  /// The mapped dimension of each array of argument i. A number is never mapped.
-  std::vector<std::optional<int>> in_axes(const TreeArgument& argument, std::size_t i) const;
+  PmapTrace(PmapCache& cache, std::optional<std::int64_t> rows);
 
   /// For an array of an argument.
   Array input(const Array& array, std::optional<int> mapped);
@@ -167,7 +190,6 @@ class PmapTrace {
 
  private:
   PmapCache& cache_;
-  const std::size_t num_arguments_;
   const Mesh mesh_, local_;
   std::vector<PartitionSpec> in_specs_;
   NumberInputs numbers_;
@@ -177,20 +199,21 @@ class PmapTrace {
   std::optional<Trace> trace_;
 };
 
-PmapTrace::PmapTrace(PmapCache& cache, std::size_t num_arguments)
+PmapTrace::PmapTrace(PmapCache& cache, std::optional<std::int64_t> rows)
     : cache_(cache),
-      num_arguments_(num_arguments),
-      mesh_(pmap_mesh(cache.options(), cache.site())),
+      mesh_(pmap_mesh(cache.options(), rows, cache.site())),
       local_(local_part(mesh_, cache.site())) {
   axes_.emplace(mesh_.axis_env());
   axis_.emplace(cache.options().axis_name);
   trace_.emplace(cache.calls_.name());
 }
 
-std::vector<std::optional<int>> PmapTrace::in_axes(const TreeArgument& argument, std::size_t i) const {
-  const TreeOption option{"pmap", "in_axes", "argument", cache_.site().to_string()};
+std::vector<std::optional<int>> PmapCache::in_axes(std::span<const TreeArgument> arguments,
+                                                   std::size_t i) const {
+  const TreeArgument& argument = arguments[i];
+  const TreeOption option{"pmap", "in_axes", "argument", site().to_string()};
   const auto axes =
-      option.required_values<ShardingError>(cache_.options().in_axes, i, argument.ref(), num_arguments_);
+      option.required_values<ShardingError>(options_.in_axes, i, argument.ref(), arguments.size());
   return argument.is_number() ? std::vector<std::optional<int>>(axes.size()) : axes;
 }
 
@@ -280,16 +303,17 @@ std::shared_ptr<const CallEntry> PmapCache::trace(const TreeFunction& function,
   for (const TreeArgument& argument : arguments) signature.argument(argument.ref());
   const watch::Doing tracing(watch::Kind::kTrace, "a function under pmap");
   const NamedScopeReset unnamed;  // it serves all callers
-  PmapTrace trace(*this, arguments.size());
   std::vector<tree::AnyTree> tracers;
   std::vector<std::optional<int>> axes;
-  std::size_t k = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     tracers.push_back(tree::AnyTree::copy_of(arguments[i].ref()));
-    const auto these = trace.in_axes(arguments[i], i);
+    const auto these = in_axes(arguments, i);
     axes.insert(axes.end(), these.begin(), these.end());
-    tracers[i]->change_leaves([&](Array& array) { array = trace.input(array, axes[k++]); });
   }
+  PmapTrace trace(*this, mapped_rows(tracers, axes));
+  std::size_t k = 0;
+  for (const tree::AnyTree& tracer : tracers)
+    tracer->change_leaves([&](Array& array) { array = trace.input(array, axes[k++]); });
   k = 0;
   for (const tree::AnyTree& tracer : tracers)
     tracer->change_leaves([&](Array& array) { array = without_mapped(array, axes[k++]); });

@@ -77,7 +77,8 @@ class Pmapped {
 
 /// A function that runs `function` on every device of every process at once. Each array among the arguments
 /// has a dimension with an entry for each device of this process, the first one unless in_axes says
-/// otherwise; results are assembled in the same way. Every device gets number arguments, which are traced as
+/// otherwise; results are assembled in the same way. In a job of one process fewer entries are for the first
+/// devices only. Every device gets number arguments, which are traced as
 /// in jit (lockstep/jit/jit.h), and whole arrays that the function takes from outside. Collectives over
 /// axis_name span all devices. All processes must make the call. Thread-safe: several threads may trace the
 /// function at the same time. Throws ShardingError if the mapped dimension has another size, if a result
