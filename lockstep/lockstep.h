@@ -18,6 +18,7 @@
 #include "lockstep/base/progress.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpointer.h"
+#include "lockstep/checkpoint/export.h"
 #include "lockstep/data/csv.h"
 #include "lockstep/data/index_shuffle.h"
 #include "lockstep/data/lines.h"

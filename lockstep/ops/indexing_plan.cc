@@ -73,8 +73,10 @@ void check_indices(std::string_view operation, const Aval& indices) {
         operation, at());
   }
   if (!is_integer(indices.dtype)) {
-    fail<DTypeError>("[{}] expected whole numbers as indices, got {}{}; convert with astype", operation,
-                     to_string(indices), at());
+    fail<DTypeError>(
+        "[{}] expected whole numbers as indices, got {}{}; divide integers with floor_divide (x / y is a "
+        "floating number), or convert with astype",
+        operation, to_string(indices), at());
   }
 }
 
