@@ -67,7 +67,7 @@ Array gelu(const Operand& x, bool approximate) {
 }
 
 Array relu6(const Operand& x) {
-  return ops::elementwise("relu6", "", Meet::kPromote, {&x},
+  return ops::elementwise("relu6", "", Meet::kInexact, {&x},
                           [](Tracers t) { return where(t[0] >= 6, 6, relu(t[0])); });
 }
 
@@ -94,8 +94,10 @@ Array log_sigmoid(const Operand& x) {
 }
 
 Array hard_tanh(const Operand& x) {
-  return ops::elementwise("hard_tanh", "", Meet::kInexact, {&x},
-                          [](Tracers t) { return where(t[0] > 1, 1.0, where(t[0] < -1, -1.0, t[0])); });
+  return ops::elementwise("hard_tanh", "", Meet::kPromote, {&x}, [](Tracers t) {
+    const bool has_sign = info(t[0].dtype()).kind != DTypeKind::kUnsigned;
+    return where(t[0] > 1, 1, has_sign ? where(t[0] < -1, -1, t[0]) : t[0]);
+  });
 }
 
 Array hard_sigmoid(const Operand& x) {

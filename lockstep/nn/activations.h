@@ -31,7 +31,7 @@ Array elu(const Operand& x, double alpha = 1.0);
 /// x * Φ(x), where Φ is the cumulative normal distribution; `approximate` uses a formula with tanh.
 Array gelu(const Operand& x, bool approximate = true);
 
-/// min(max(x, 0), 6). The derivatives at 0 and at 6 are 0.
+/// min(max(x, 0), 6), a floating number. The derivatives at 0 and at 6 are 0.
 Array relu6(const Operand& x);
 
 /// elu with a scale that keeps mean and variance from layer to layer (Klambauer and others, 2017).

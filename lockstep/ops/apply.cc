@@ -102,6 +102,7 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
   }
   ElementType type = promote(name, std::span(types).first(all.size()));
   if (meet == Meet::kInexact) type = to_inexact(type);
+  if (meet == Meet::kNumbers && type.dtype == DType::kBool) type.dtype = DType::kI32;
   Shape broadcasted;
   if (!alike) {
     std::vector<Aval> avals;

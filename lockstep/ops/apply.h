@@ -63,6 +63,7 @@ Array run(const std::string& name, const std::string& key, std::initializer_list
 enum class Meet {
   kPromote,  ///< promote()
   kInexact,  ///< promote(), then to_inexact()
+  kNumbers,  ///< promote(), of bools i32
 };
 
 /// An elementwise operation: promotes and broadcasts the operands, and calls `compose` with the results.

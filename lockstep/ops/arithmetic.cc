@@ -78,8 +78,10 @@ std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
 }
 
 Array fmod(const Operand& x, const Operand& y) {
-  return ops::elementwise("fmod", "", Meet::kPromote, {&x, &y},
-                          [](Tracers t) { return lax::rem(t[0], ops::divisor(t[1])); });
+  // A bool divided by false is itself, an integer divided by 0 has the remainder 0.
+  const bool bools = x.type().dtype == DType::kBool && y.type().dtype == DType::kBool;
+  return ops::elementwise("fmod", bools ? "bools" : "", Meet::kNumbers, {&x, &y},
+                          [bools](Tracers t) { return lax::rem(t[0], bools ? t[1] : ops::divisor(t[1])); });
 }
 
 Array fmax(const Operand& x, const Operand& y) {
@@ -165,22 +167,11 @@ Array log10(const Operand& x) {
 }
 
 Array logaddexp2(const Operand& x, const Operand& y) {
-  return ops::elementwise("logaddexp2", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    return lax::apply1<Array>(logaddexp2_p(), {t[0], t[1]});
-  });
+  return ops::elementwise("logaddexp2", Meet::kInexact, logaddexp2_p(), {&x, &y});
 }
 
 Array hypot(const Operand& x, const Operand& y) {
-  return ops::elementwise("hypot", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    Array a = lax::abs(t[0]), b = lax::abs(t[1]);
-    Array high = lax::max(a, b), low = lax::min(a, b), infinity = lax::full_like(a, kInfinity);
-    Array zero = lax::eq(high, lax::full_like(a, 0)), one = lax::full_like(a, 1);
-    Array ratio = lax::div(low, lax::select(zero, one, high));
-    Array size = lax::mul(high, lax::sqrt(lax::add(one, lax::mul(ratio, ratio))));
-    // Infinite with an infinity, whatever the other is.
-    return lax::select(lax::logical_or(lax::eq(a, infinity), lax::eq(b, infinity)), infinity,
-                       lax::select(zero, high, size));
-  });
+  return ops::elementwise("hypot", Meet::kInexact, hypot_p(), {&x, &y});
 }
 
 Array heaviside(const Operand& x, const Operand& at_zero) {
@@ -335,12 +326,16 @@ Array nan_to_num(const Operand& x, NanToNumOptions options) {
 
 Array sinc(const Operand& x) {
   return ops::elementwise("sinc", "", Meet::kInexact, {&x}, [](Tracers t) {
-    Array zero = lax::eq(t[0], lax::full_like(t[0], 0)), one = lax::full_like(t[0], 1);
-    Array angle = lax::mul(t[0], lax::full_like(t[0], std::numbers::pi));
-    Array safe = lax::select(zero, one, angle);
-    // Near 0 the first terms of the series: of value 1 and derivative -angle/3.
-    Array flat = lax::sub(one, lax::mul(lax::full_like(t[0], 1.0 / 6), lax::mul(angle, angle)));
-    return lax::select(zero, flat, lax::div(lax::sin(safe), safe));
+    const Array one = lax::full_like(t[0], 1), angle = lax::mul(t[0], lax::full_like(t[0], std::numbers::pi));
+    const Array size = lax::abs(angle);
+    // Near 0 the series, whose derivatives do not divide by small numbers.
+    const Array is_near = lax::lt(size, lax::full_like(size, 0.5));
+    const Array near = lax::select(is_near, angle, lax::full_like(angle, 0)), square = lax::mul(near, near);
+    Array series = one;
+    for (double n : {12, 10, 8, 6, 4, 2})
+      series = lax::sub(one, lax::mul(lax::mul(lax::full_like(square, 1 / (n * (n + 1))), square), series));
+    const Array far = lax::select(is_near, one, angle);
+    return lax::select(is_near, series, lax::div(lax::sin(far), far));
   });
 }
 
@@ -348,20 +343,21 @@ Array deg2rad(const Operand& x) { return scaled("deg2rad", x, std::numbers::pi /
 Array rad2deg(const Operand& x) { return scaled("rad2deg", x, 180 / std::numbers::pi); }
 
 Array left_shift(const Operand& x, const Operand& y) {
-  return ops::elementwise("left_shift", "", Meet::kPromote, {&x, &y},
+  return ops::elementwise("left_shift", "", Meet::kNumbers, {&x, &y},
                           [](Tracers t) { return lax::shift_left(t[0], t[1]); });
 }
 
 Array right_shift(const Operand& x, const Operand& y) {
-  return ops::elementwise("right_shift", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+  return ops::elementwise("right_shift", "", Meet::kNumbers, {&x, &y}, [](Tracers t) {
     const bool has_sign = info(t[0].dtype()).kind == DTypeKind::kSigned;
     return has_sign ? lax::shift_right_arithmetic(t[0], t[1]) : lax::shift_right_logical(t[0], t[1]);
   });
 }
 
 Array bitwise_count(const Operand& x) {
-  check_integers("bitwise_count", x);
+  if (x.type().dtype != DType::kBool) check_integers("bitwise_count", x);
   return ops::elementwise("bitwise_count", "", Meet::kPromote, {&x}, [](Tracers t) {
+    if (t[0].dtype() == DType::kBool) return lax::convert_element_type(t[0], DType::kU8);
     return lax::convert_element_type(lax::population_count(abs(t[0])), DType::kU8);
   });
 }

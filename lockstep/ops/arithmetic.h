@@ -14,7 +14,7 @@ namespace lockstep {
 /// The pair of floor_divide and remainder.
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y);
 
-/// x - y * trunc(x / y), which has the sign of x.
+/// x - y * trunc(x / y), which has the sign of x. For integers divided by 0 it is 0, for bools x.
 Array fmod(const Operand& x, const Operand& y);
 
 /// As maximum and minimum, but if one of two elements is NaN, the result is the other.

@@ -6,7 +6,8 @@
 /// Elementwise comparisons and logic, with promotion and broadcasting as in elementwise.h.
 namespace lockstep {
 
-/// Arrays of bools.
+/// Arrays of bools. Complex numbers are ordered by the real part, and where these are equal by the imaginary
+/// one.
 Array equal(const Operand& x, const Operand& y);
 Array not_equal(const Operand& x, const Operand& y);
 Array less(const Operand& x, const Operand& y);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/indexing_plan.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/sorting.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/reduction.h"
@@ -41,8 +44,13 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
   return run_operation(name, key, operands, [&](Tracers t) -> std::vector<Array> {
     const Shape given = t[0].shape(), slots = {size};
     const std::int64_t n = t[0].size();
-    const Array flat = lax::reshape(t[0], {n});
+    Array flat = lax::reshape(t[0], {n});
     const DType dtype = flat.dtype();
+    if (is_complex(dtype)) {
+      // One NaN for all: the last in order.
+      const Array part = lax::full_like(lax::real(flat), std::numeric_limits<double>::quiet_NaN());
+      flat = lax::select(lax::ne(flat, flat), lax::complex(part, lax::full_like(part, 0)), flat);
+    }
     const Scalar fill = is_inexact(dtype) ? Scalar::of(fill_value.value_or(0))
                                           : Scalar::of(static_cast<std::int64_t>(fill_value.value_or(0)));
     const DType places = place_dtype(std::max(n, size));
@@ -53,7 +61,7 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
     const std::vector<Array> sorted = lax::sort(std::span<const Array>(both), 0);
     const Array before = lax::slice(sorted[0], {0}, {n - 1}), behind = lax::slice(sorted[0], {1}, {n});
     Array differs = lax::ne(before, behind);
-    if (is_floating(dtype)) {
+    if (is_inexact(dtype)) {
       const Array both_nan = lax::logical_and(lax::ne(before, before), lax::ne(behind, behind));
       differs = lax::logical_and(differs, lax::logical_not(both_nan));
     }

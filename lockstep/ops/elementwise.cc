@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/elementwise.h"
 
-#include <numbers>
+#include <optional>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/arithmetic.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/special.h"
 
@@ -39,19 +40,6 @@ Array with_sign_of(const Array& rem, const Array& y) {
   return lax::select(lax::logical_and(differs, lax::ne(rem, zeros(rem))), lax::add(rem, y), rem);
 }
 
-/// The larger operand, by its real part and then by its imaginary one, is taken out of the sum. The imaginary
-/// part of the result is within ±pi.
-Array complex_logaddexp(const Array& x, const Array& y) {
-  const Array a = lax::real(x), b = lax::real(y);
-  const Array is_tie = lax::logical_and(lax::eq(a, b), lax::gt(lax::imag(x), lax::imag(y)));
-  const Array is_first = lax::logical_or(lax::gt(a, b), is_tie);
-  const Array most = lax::select(is_first, x, y), least = lax::select(is_first, y, x);
-  const Array sum = lax::add(most, lax::log1p(lax::exp(lax::sub(least, most))));
-  const Array pi = lax::full_like(a, std::numbers::pi), turn = lax::full_like(a, 2 * std::numbers::pi);
-  const Array angle = with_sign_of(lax::rem(lax::add(lax::imag(sum), pi), turn), turn);
-  return lax::complex(lax::real(sum), lax::sub(angle, pi));
-}
-
 }  // namespace
 
 Array add(const Operand& x, const Operand& y) { return binary("add", add_p(), logical_or_p(), x, y); }
@@ -72,7 +60,7 @@ Array minimum(const Operand& x, const Operand& y) {
 }
 
 Array floor_divide(const Operand& x, const Operand& y) {
-  return ops::elementwise("floor_divide", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+  return ops::elementwise("floor_divide", "", Meet::kNumbers, {&x, &y}, [](Tracers t) {
     if (is_inexact(t[0].dtype())) return ops::float_divmod(t[0], t[1]).first;
     Array rem = lax::rem(t[0], t[1]), quotient = lax::div(t[0], t[1]);
     if (info(rem.dtype()).kind != DTypeKind::kSigned) return quotient;
@@ -83,7 +71,7 @@ Array floor_divide(const Operand& x, const Operand& y) {
 }
 
 Array remainder(const Operand& x, const Operand& y) {
-  return ops::elementwise("remainder", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
+  return ops::elementwise("remainder", "", Meet::kNumbers, {&x, &y}, [](Tracers t) {
     const Array by = ops::divisor(t[1]);
     return with_sign_of(lax::rem(t[0], by), by);
   });
@@ -92,7 +80,7 @@ Array remainder(const Operand& x, const Operand& y) {
 Array power(const Operand& x, const Operand& y) {
   if (!y.is_integer_number()) {
     const bool whole = is_integer(y.type().dtype);
-    return ops::elementwise("power", whole ? "whole" : "", Meet::kPromote, {&x, &y}, [whole](Tracers t) {
+    return ops::elementwise("power", whole ? "whole" : "", Meet::kNumbers, {&x, &y}, [whole](Tracers t) {
       if (!whole || !is_inexact(t[0].dtype())) return lax::pow(t[0], t[1]);
       // An integer exponent of 0 gives 1 for any x, and the derivative 0.
       const Array one = lax::full_like(t[1], 1), none = lax::eq(t[1], zeros(t[1]));
@@ -100,9 +88,8 @@ Array power(const Operand& x, const Operand& y) {
     });
   }
   const std::int64_t n = y.integer();
-  return ops::elementwise("power", fmt::format("n={}", n), Meet::kPromote, {&x}, [n](Tracers t) {
-    Array base = t[0];
-    if (base.dtype() == DType::kBool) base = lax::convert_element_type(base, DType::kI32);
+  return ops::elementwise("power", fmt::format("n={}", n), Meet::kNumbers, {&x}, [n](Tracers t) {
+    const Array& base = t[0];
     if (n < 0 && !is_inexact(base.dtype())) {
       fail<DTypeError>("[power] {} is an array of whole numbers, and {} is below 0{}; convert it with astype",
                        to_string(base.aval()), n, ops::at());
@@ -112,14 +99,34 @@ Array power(const Operand& x, const Operand& y) {
 }
 
 Array clip(const Operand& x, const Operand& low, const Operand& high) {
+  const DType dtype = x.type().dtype;
+  if (is_integer(dtype) && !x.is_number()) {
+    // A bound beyond the dtype's numbers bounds nothing.
+    const auto bound = [&](const Operand& given, bool is_low) -> std::optional<Operand> {
+      if (!given.is_integer_number() || holds(dtype, given.integer())) return std::nullopt;
+      if ((given.integer() < 0) != is_low) return std::nullopt;
+      const std::int64_t end = rules::extreme(dtype, is_low ? -1 : 1).integer;
+      return Operand(end, given.where());
+    };
+    const auto least = bound(low, true), most = bound(high, false);
+    if (least || most) return clip(x, least.value_or(low), most.value_or(high));
+  }
   return ops::elementwise("clip", "", Meet::kPromote, {&x, &low, &high},
                           [](Tracers t) { return lax::min(lax::max(t[0], t[1]), t[2]); });
 }
 
 Array negative(const Operand& x) { return ops::elementwise("negative", Meet::kPromote, neg_p(), {&x}); }
-Array sign(const Operand& x) { return ops::elementwise("sign", Meet::kPromote, sign_p(), {&x}); }
+Array sign(const Operand& x) {
+  return ops::elementwise("sign", "", Meet::kPromote, {&x}, [](Tracers t) {
+    const DType dtype = t[0].dtype();
+    if (info(dtype).kind != DTypeKind::kUnsigned) return lax::sign(t[0]);
+    return lax::convert_element_type(lax::ne(t[0], zeros(t[0])), dtype);
+  });
+}
 Array square(const Operand& x) {
-  return ops::elementwise("square", "", Meet::kPromote, {&x}, [](Tracers t) { return lax::mul(t[0], t[0]); });
+  return ops::elementwise("square", "", Meet::kNumbers, {&x}, [](Tracers t) {
+    return is_complex(t[0].dtype()) ? lax::complex_square(t[0]) : lax::mul(t[0], t[0]);
+  });
 }
 Array abs(const Operand& x) {
   return ops::elementwise("abs", "", Meet::kPromote, {&x}, [](Tracers t) {
@@ -151,13 +158,11 @@ Array cos(const Operand& x) { return ops::elementwise("cos", Meet::kInexact, cos
 
 Array reciprocal(const Operand& x) {
   return ops::elementwise("reciprocal", "", Meet::kInexact, {&x},
-                          [](Tracers t) { return lax::div(lax::full_like(t[0], 1), t[0]); });
+                          [](Tracers t) { return lax::integer_pow(t[0], -1); });
 }
 
 Array logaddexp(const Operand& x, const Operand& y) {
-  return ops::elementwise("logaddexp", "", Meet::kInexact, {&x, &y}, [](Tracers t) {
-    return is_complex(t[0].dtype()) ? complex_logaddexp(t[0], t[1]) : lax::logaddexp(t[0], t[1]);
-  });
+  return ops::elementwise("logaddexp", Meet::kInexact, logaddexp_p(), {&x, &y});
 }
 
 Array astype(const Operand& x, DType dtype) {

@@ -8,7 +8,7 @@
 /// an operation does not support is a DTypeError.
 namespace lockstep {
 
-/// For bools, add is "or" and multiply is "and", as in NumPy.
+/// For bools, add is "or" and multiply is "and", as in NumPy. The other arithmetic of bools gives i32.
 Array add(const Operand& x, const Operand& y);
 Array subtract(const Operand& x, const Operand& y);
 Array multiply(const Operand& x, const Operand& y);
@@ -27,7 +27,8 @@ Array remainder(const Operand& x, const Operand& y);
 /// any x; for an integer array x it must not be negative (DTypeError).
 Array power(const Operand& x, const Operand& y);
 
-/// NaN if either operand is NaN.
+/// NaN if either operand is NaN. Complex numbers are compared by the real part, and where these are equal by
+/// the imaginary one; then y is the result if a part that is compared is NaN.
 Array maximum(const Operand& x, const Operand& y);
 Array minimum(const Operand& x, const Operand& y);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lockstep/ops/apply.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
@@ -122,8 +123,11 @@ Array variance(const std::string& name, const Operand& x, const VarianceOptions&
         Array centered = lax::sub(x, plan.spread(averaged(x, plan, 0), x.shape()));
         Array result = averaged(ops::squared_size(centered), plan, options.ddof);
         type.dtype = real_dtype(type.dtype);
-        if (static_cast<double>(plan.count) <= options.ddof)
-          result = lax::full_like(result, std::numeric_limits<double>::quiet_NaN());
+        if (static_cast<double>(plan.count) <= options.ddof) {
+          const Array never = lax::full(result, Scalar::of(false), DType::kBool, result.shape());
+          result =
+              lax::select(never, result, lax::full_like(result, std::numeric_limits<double>::quiet_NaN()));
+        }
         return ops::convert(root ? lax::sqrt(result) : result, type);
       },
       fmt::format(" ddof={}", options.ddof));
@@ -179,9 +183,11 @@ Array std_(const Operand& x, std::int64_t axis) { return std_(x, variance_along(
 Array logsumexp(const Operand& x, ReduceOptions options) {
   return reduction("logsumexp", x, options, [](const Array& given, const Plan& plan) {
     auto [x, type] = inexact(given);
-    Array largest = lax::reduce_max(lax::stop_gradient(x), plan.axes);
+    const Array size = lax::stop_gradient(is_complex(x.dtype()) ? lax::real(x) : x);
+    Array largest = lax::reduce_max(size, plan.axes);
     // An infinity minus itself is NaN.
     Array shift = lax::select(lax::is_finite(largest), largest, lax::full_like(largest, 0));
+    shift = ops::convert(shift, {x.dtype(), x.aval().weak_type});
     Array sum = lax::reduce_sum(lax::exp(lax::sub(x, plan.spread(shift, x.shape()))), plan.axes);
     return ops::convert(lax::add(lax::log(sum), shift), type);
   });

@@ -47,7 +47,7 @@ Array sum(const Operand& x, std::int64_t axis);
 Array prod(const Operand& x, ReduceOptions options = {});
 Array prod(const Operand& x, std::int64_t axis);
 
-/// Throw ShapeError over no elements.
+/// Throw ShapeError over no elements. Complex numbers are ordered as by maximum (elementwise.h).
 Array max(const Operand& x, ReduceOptions options = {});
 Array max(const Operand& x, std::int64_t axis);
 Array min(const Operand& x, ReduceOptions options = {});

@@ -37,11 +37,6 @@ Array places_like(const Array& x, std::int64_t axis) {
 }
 
 std::vector<Array> sorted_with_places(const Array& x, std::int64_t axis, bool descending) {
-  if (is_complex(x.dtype())) {
-    const Array parts[] = {lax::real(x), lax::imag(x), places_like(x, axis)};
-    const std::vector<Array> all = lax::sort(std::span<const Array>(parts), axis, 2, true, descending);
-    return {lax::complex(all[0], all[1]), all[2]};
-  }
   const Array operands[] = {x, places_like(x, axis)};
   return lax::sort(std::span<const Array>(operands), axis, 1, true, descending);
 }
@@ -52,12 +47,19 @@ Array cumulated(const std::string& name, const Primitive& kind, const Operand& x
   const Along along(name, x, options.axis);
   return ops::run(name, fmt::format("{} {}", along.axis, options.reverse), {along.x}, [&](Tracers t) {
     const Array numbers = t[0].dtype() == DType::kBool ? lax::convert_element_type(t[0], DType::kI32) : t[0];
+    if (numbers.size() == 0) return numbers;
     return lax::cumulative(kind, numbers, along.axis, options.reverse);
   });
 }
 
-/// x < y, or y alone is NaN.
+/// x < y, or y alone is NaN; in the order in which sort has them.
 Array comes_before(const Array& x, const Array& y) {
+  if (is_complex(x.dtype())) {
+    const Array a = lax::real(x), b = lax::real(y);
+    const Array both_nan = lax::logical_and(lax::ne(a, a), lax::ne(b, b));
+    return lax::logical_or(comes_before(a, b), lax::logical_and(lax::logical_or(lax::eq(a, b), both_nan),
+                                                                comes_before(lax::imag(x), lax::imag(y))));
+  }
   const Array less = lax::lt(x, y);
   if (!is_floating(x.dtype())) return less;
   return lax::logical_or(less, lax::logical_and(lax::eq(x, x), lax::ne(y, y)));
@@ -69,13 +71,6 @@ Array sort(const Operand& x, SortOptions options) {
   CallSiteScope here(x.site());
   const Along along("sort", x, options.axis);
   return ops::run("sort", fmt::format("{} {}", along.axis, options.descending), {along.x}, [&](Tracers t) {
-    if (is_complex(t[0].dtype())) {
-      // By the real part, then by the imaginary one.
-      const Array parts[] = {lax::real(t[0]), lax::imag(t[0])};
-      const std::vector<Array> both =
-          lax::sort(std::span<const Array>(parts), along.axis, 2, true, options.descending);
-      return lax::complex(both[0], both[1]);
-    }
     return lax::sort(t.first(1), along.axis, 1, true, options.descending).front();
   });
 }

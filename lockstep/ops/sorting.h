@@ -9,8 +9,8 @@
 #include "lockstep/ops/reduction.h"
 
 /// Sorting and related functions. NaN counts as the largest number; equal elements keep their order. Axes
-/// count from 0, or from -1 at the end; an axis out of range is a ShapeError. sort and argsort take complex
-/// numbers, by the real part and then by the imaginary one; for the others they are a DTypeError.
+/// count from 0, or from -1 at the end; an axis out of range is a ShapeError. Complex numbers are ordered by
+/// the real part, then by the imaginary one; for top_k and quantiles they are a DTypeError, as in JAX.
 namespace lockstep {
 
 struct SortOptions {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/special.h"
 
+#include <array>
+#include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/arithmetic.h"
+#include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/special.h"
@@ -17,6 +20,39 @@ using ops::Meet;
 using ops::Tracers;
 
 Array constant(const Array& like, double value) { return lax::full_like(like, value); }
+
+/// The logarithm of gamma of complex numbers whose real part is 1/2 or more, by Lanczos' series.
+Array log_of_gamma(const Array& z) {
+  constexpr double kShift = 7.5;
+  constexpr std::array kTerms = {676.5203681218851,     -1259.1392167224028,  771.32342877765313,
+                                 -176.61502916214059,   12.507343278686905,   -0.13857109526572012,
+                                 9.9843695780195716e-6, 1.5056327351493116e-7};
+  const Array below = lax::sub(z, constant(z, 1)), base = lax::add(below, constant(z, kShift));
+  Array sum = constant(z, 0.99999999999980993);
+  for (std::size_t k = 0; k < kTerms.size(); ++k)
+    sum = lax::add(
+        sum, lax::div(constant(z, kTerms[k]), lax::add(below, constant(z, static_cast<double>(k + 1)))));
+  const Array power = lax::mul(lax::add(below, constant(z, 0.5)), lax::log(base));
+  const Array scale = constant(z, std::log(2 * std::numbers::pi) / 2);
+  return lax::add(lax::sub(lax::add(scale, power), base), lax::log(sum));
+}
+
+/// Numbers left of 1/2 are reflected: gamma(z) gamma(1 - z) = pi / sin(pi z). At poles and of a NaN both
+/// parts are NaN.
+Array complex_gamma(const Array& given) {
+  const Array re = lax::real(given), zero = constant(re, 0);
+  const Array on_axis = lax::logical_and(lax::eq(lax::imag(given), zero), lax::eq(re, lax::floor(re)));
+  const Array is_pole = lax::logical_and(on_axis, lax::le(re, zero));
+  const Array has_none = lax::logical_or(is_pole, lax::ne(given, given));
+  const Array z = lax::select(has_none, constant(given, 1), given), half = constant(z, 0.5);
+  const Array is_left = lax::lt(lax::real(z), lax::real(half));
+  const Array right = log_of_gamma(lax::select(is_left, lax::sub(constant(z, 1), z), z));
+  const Array angle = lax::mul(constant(z, std::numbers::pi), lax::select(is_left, z, half));
+  const Array reflected =
+      lax::sub(lax::sub(constant(z, std::log(std::numbers::pi)), lax::log(lax::sin(angle))), right);
+  const Array nan = constant(re, std::numeric_limits<double>::quiet_NaN());
+  return lax::select(has_none, lax::complex(nan, nan), lax::exp(lax::select(is_left, reflected, right)));
+}
 
 }  // namespace
 
@@ -42,6 +78,7 @@ Array polygamma(std::int64_t n, const Operand& x) {
 Array gamma(const Operand& x) {
   return ops::elementwise("gamma", "", Meet::kInexact, {&x}, [](Tracers t) {
     const Array& x = t[0];
+    if (is_complex(x.dtype())) return complex_gamma(x);
     // Below 0 the sign turns at each whole number, where there is no value.
     Array zero = constant(x, 0), below = lax::lt(x, zero), whole = lax::floor(x);
     Array half = lax::mul(whole, constant(x, 0.5)), is_odd = lax::ne(half, lax::floor(half));
@@ -76,7 +113,7 @@ Array logit(const Operand& x) { return ops::elementwise("logit", Meet::kInexact,
 
 Array ndtr(const Operand& x) {
   return ops::elementwise("ndtr", "", Meet::kInexact, {&x}, [](Tracers t) {
-    Array scaled = lax::mul(t[0], constant(t[0], -1 / std::numbers::sqrt2));
+    Array scaled = lax::mul(t[0], constant(t[0], -std::numbers::sqrt2 / 2));
     return lax::mul(constant(t[0], 0.5), lax::erfc(scaled));
   });
 }

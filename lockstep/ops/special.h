@@ -14,7 +14,7 @@ Array erf_inv(const Operand& x);
 inline Array erfinv(const Operand& x) { return erf_inv(x); }
 
 /// gammaln: the logarithm of |gamma(x)|. digamma: its derivative. polygamma: the n-th derivative of digamma
-/// (Error for n < 0). gamma: the gamma function, with its sign.
+/// (Error for n < 0). gamma: the gamma function, with its sign; of complex numbers, too.
 Array gammaln(const Operand& x);
 Array digamma(const Operand& x);
 Array polygamma(std::int64_t n, const Operand& x);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -36,9 +37,12 @@ Array composed(const std::string& name, const Operand& x, const ReduceOptions& o
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// x with NaN replaced by the value.
+/// x with NaN replaced by the value, or by the largest number of a dtype without infinities.
 Array without_nan(const Array& x, double value) {
-  return is_inexact(x.dtype()) ? where(isnan(x), value, x) : x;
+  if (!is_inexact(x.dtype())) return x;
+  const FInfo limits = finfo(real_dtype(x.dtype()));
+  if (std::isinf(value) && !limits.has_infinity) value = std::copysign(limits.max, value);
+  return where(isnan(x), value, x);
 }
 
 Array present(const Array& x) { return astype(!isnan(x), x.dtype()); }
@@ -49,15 +53,21 @@ Array extreme(const Array& x, const ReduceOptions& options, const Array& reduced
   return where(all(isnan(x), options), std::numeric_limits<double>::quiet_NaN(), reduced);
 }
 
+/// The function of x in f32 or wider, in the dtype that means of x have.
+template <class F>
+Array in_wide(const Array& given, F compute) {
+  const ElementType type = to_inexact({given.dtype(), given.aval().weak_type});
+  const Array result = compute(ops::widened(ops::convert(given, type)));
+  return size_of(type.dtype) < 4 ? astype(result, type.dtype) : result;
+}
+
 Array floating(const Array& x) { return astype(x, to_inexact({x.dtype(), x.aval().weak_type}).dtype); }
 
-Array mean_of_numbers(const Array& given, const ReduceOptions& options) {
-  Array x = floating(given);
+Array mean_of_numbers(const Array& x, const ReduceOptions& options) {
   return sum(without_nan(x, 0), options) / sum(present(x), options);
 }
 
-Array variance_of_numbers(const Array& given, const VarianceOptions& options) {
-  Array x = floating(given);
+Array variance_of_numbers(const Array& x, const VarianceOptions& options) {
   // An infinity less the mean may be NaN, which counts.
   Array centered = where(isnan(x), 0, x - mean_of_numbers(x, {options.axis, true}));
   Array count = sum(real(present(x)), {options.axis, options.keepdims}) - options.ddof;
@@ -83,7 +93,9 @@ Array nanprod(const Operand& x, ReduceOptions options) {
   return composed("nanprod", x, options, [&](const Array& x) { return prod(without_nan(x, 1), options); });
 }
 Array nanmean(const Operand& x, ReduceOptions options) {
-  return composed("nanmean", x, options, [&](const Array& x) { return mean_of_numbers(x, options); });
+  return composed("nanmean", x, options, [&](const Array& x) {
+    return in_wide(x, [&](const Array& wide) { return mean_of_numbers(wide, options); });
+  });
 }
 Array nanmax(const Operand& x, ReduceOptions options) {
   return composed("nanmax", x, options, [&](const Array& x) {
@@ -98,12 +110,18 @@ Array nanmin(const Operand& x, ReduceOptions options) {
 Array nanvar(const Operand& x, VarianceOptions options) {
   return composed(
       "nanvar", x, options.axis, options.keepdims,
-      [&](const Array& x) { return variance_of_numbers(x, options); }, options.ddof);
+      [&](const Array& x) {
+        return in_wide(x, [&](const Array& wide) { return variance_of_numbers(wide, options); });
+      },
+      options.ddof);
 }
 Array nanstd(const Operand& x, VarianceOptions options) {
   return composed(
       "nanstd", x, options.axis, options.keepdims,
-      [&](const Array& x) { return sqrt(variance_of_numbers(x, options)); }, options.ddof);
+      [&](const Array& x) {
+        return in_wide(x, [&](const Array& wide) { return sqrt(variance_of_numbers(wide, options)); });
+      },
+      options.ddof);
 }
 
 Array nanargmax(const Operand& x, std::optional<std::int64_t> axis) {
@@ -177,7 +195,7 @@ Array corrcoef(const Operand& x) {
     Array c = cov(x);
     if (c.ndim() == 0) return c / c;
     const std::int64_t n = c.shape()[0];
-    Array diagonal = sqrt(real(sum(c * eye(n, n, c.dtype()), 1)));
+    const Array diagonal = sqrt(real(sum(where(eye(n, n, DType::kBool), c, 0), 1)));
     Array scaled = c / reshape(diagonal, {n, 1}) / reshape(diagonal, {1, n});
     if (!is_complex(c.dtype())) return clip(scaled, -1.0, 1.0);
     return complex(clip(real(scaled), -1.0, 1.0), clip(imag(scaled), -1.0, 1.0));

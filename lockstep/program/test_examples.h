@@ -194,7 +194,8 @@ inline std::vector<Example> all_examples() {
   for (const Primitive* p : {&logit_p(), &ndtri_p()}) all.push_back({p, none, {random(s, 0.05, 0.95, 23)}});
   for (std::int64_t n : {-2, 0, 1, 2, 5})
     all.push_back({&integer_pow_p(), OpParams::of(IntegerPowParams{n}), {positive}});
-  for (const Primitive* p : {&logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(), &betaln_p()})
+  for (const Primitive* p :
+       {&logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(), &betaln_p(), &hypot_p()})
     all.push_back({p, none, {positive, random(s, 0.3, 2, 24)}});
   all.push_back({&erf_inv_p(), none, {random(s, -0.9, 0.9, 15)}});
   for (int order : {0, 1, 2}) {
@@ -203,7 +204,7 @@ inline std::vector<Example> all_examples() {
   all.push_back({&atan2_p(), none, {x, positive}});
   const HostArray narrow = random(s, -1, 1, 16, DType::kF32);
   all.push_back({.primitive = &complex_p(), .inputs = {narrow, narrow}, .has_derivative = false});
-  for (const Primitive* p : {&real_p(), &imag_p()}) {
+  for (const Primitive* p : {&real_p(), &imag_p(), &complex_square_p()}) {
     all.push_back({.primitive = p, .inputs = {random(s, -1, 1, 17, DType::kC64)}, .has_derivative = false});
   }
   all.push_back({&bitcast_convert_type_p(), OpParams::of(BitcastParams{DType::kU32}), {ints}});

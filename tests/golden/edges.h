@@ -39,7 +39,7 @@ const std::set<std::string>& edge_names();
 /// By name, with a superset of the names of edge_functions.py.
 const Functions& edge_functions();
 
-/// Differences from JAX that are known.
+/// Differences from JAX that are meant: its numbers are not the right ones there, or are roundings of XLA's.
 struct KnownDifference {
   const char* title;  ///< of the functions and dtypes, for the page
   const char* kinds;
@@ -49,7 +49,7 @@ struct KnownDifference {
   const char* operands;  ///< the elements, with ", " between
   const char* how;       ///< "0.5, not nan"
   const char* why;
-  bool meant = true;  ///< false: JAX's is better
+  bool is_rounding = false;  ///< XLA's, which may be another on another processor
 };
 const std::vector<KnownDifference>& known_differences();
 
@@ -65,7 +65,7 @@ class EdgeReport {
   /// That no cell differs but those on the list.
   void expect_no_others() const;
 
-  /// That each entry of the list is still needed.
+  /// That each entry of the list is still needed, but for roundings.
   void expect_each_known_difference() const;
 
   /// That docs/operations.md has these numbers; LOCKSTEP_WRITE_DOCS writes them.

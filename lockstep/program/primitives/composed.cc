@@ -22,6 +22,8 @@ using rules::unary_jvp;
 using Values = std::vector<Value>;
 using Compose = std::function<Value(const Values& operands, const OpParams& params)>;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 Primitive composed(rules::Elementwise family, Compose compose) {
   const std::string name = family.name;
   Primitive p = elementwise(std::move(family));
@@ -53,27 +55,59 @@ Value scaled_by(const Value& x, double factor) {
   return factor == 1 ? x : lax::mul(x, lax::full_like(x, factor));
 }
 
-/// log(exp(x) + exp(y)) / log(base), of powers of `base`.
+/// x as a number from -bound to bound, less whole multiples of twice the bound.
+Value wrapped(const Value& x, double bound) {
+  const Value half = lax::full_like(x, bound), turn = lax::full_like(x, 2 * bound);
+  const Value rest = lax::rem(lax::add(x, half), turn);
+  const Value below = lax::lt(rest, lax::full_like(x, 0));
+  return lax::sub(lax::select(below, lax::add(rest, turn), rest), half);
+}
+
+/// log(exp(x) + exp(y)) / log(base), of powers of `base`. Of complex numbers the larger one, by its real part
+/// and then by its imaginary one, is taken out of the sum; the imaginary part of the result is within ±pi.
 Value log_of_sum(const Value& x, const Value& y, double log_of_base) {
-  const Value difference = lax::sub(x, y), most = lax::max(x, y);
+  const Value most = lax::max(x, y);
+  if (is_complex(x.aval().dtype)) {
+    const Value least = lax::select(lax::gt(x, y), y, x);
+    const Value power = lax::exp(scaled_by(lax::sub(least, most), log_of_base));
+    const Value sum = lax::add(most, scaled_by(lax::log1p(power), 1 / log_of_base));
+    const Value size = lax::real(most);
+    const Value result =
+        lax::complex(lax::real(sum), wrapped(lax::imag(sum), std::numbers::pi / log_of_base));
+    return lax::select(lax::eq(size, lax::full_like(size, -kInfinity)), most, result);
+  }
+  const Value difference = lax::sub(x, y);
   const Value power = lax::exp(scaled_by(lax::neg(lax::abs(difference)), log_of_base));
   const Value sum = lax::add(most, scaled_by(lax::log1p(power), 1 / log_of_base));
   // Two infinities of one sign, or a NaN.
   return lax::select(lax::ne(difference, difference), lax::add(x, y), sum);
 }
 
+/// A complex number, or 0 if its real part is infinity.
+Value without_infinity(const Value& x) {
+  const Value size = lax::real(x);
+  return lax::select(lax::eq(size, lax::full_like(size, kInfinity)), lax::full_like(x, 0), x);
+}
+
 /// The derivative by x is exp(x) of the sum: a sigmoid of the difference. Of two infinities of one sign each
 /// has half.
 Primitive log_of_sum_primitive(const std::string& name, const Primitive& (*self)(), double log_of_base) {
-  const auto share = [log_of_base](const Value& t, const Value& x, const Value& y) {
+  const auto share = [log_of_base](const Value& t, const Value& x, const Value& y, const Value& sum) {
+    if (is_complex(x.aval().dtype)) {
+      const Value difference = lax::sub(without_infinity(x), without_infinity(sum));
+      return lax::mul(t, lax::exp(scaled_by(difference, log_of_base)));
+    }
     const Value same = lax::logical_and(lax::eq(x, y), lax::logical_not(lax::is_finite(x)));
     const Value difference = lax::select(same, lax::full_like(x, 0), lax::sub(x, y));
     return lax::mul(t, lax::logistic(scaled_by(difference, log_of_base)));
   };
+  const auto by = [share](std::size_t i) {
+    return [share, i](const Value& t, const JvpCall& c) {
+      return share(t, c.inputs[i], c.inputs[1 - i], c.outputs[0]);
+    };
+  };
   return composed(
-      {name, "", Takes::kFloat, self,
-       binary_jvp([share](const Value& t, const JvpCall& c) { return share(t, c.inputs[0], c.inputs[1]); },
-                  [share](const Value& t, const JvpCall& c) { return share(t, c.inputs[1], c.inputs[0]); })},
+      {name, "", Takes::kInexact, self, binary_jvp(by(0), by(1))},
       [log_of_base](const Values& v, const OpParams&) { return log_of_sum(v[0], v[1], log_of_base); });
 }
 
@@ -111,9 +145,9 @@ Value log_of_beta(const Value& x, const Value& y) {
   return lax::select(is_used, by_series, plain);
 }
 
-/// The number above which the normal distribution has p, for 0 < p < 0.2: an asymptotic series, and two of
-/// Halley's steps. Where the distribution's own numbers would be too small, the series is exact enough, and
-/// is solved for x.
+/// The number above which the normal distribution has p, for 0 < p < 0.2: a first guess, and two of Halley's
+/// steps. Where the distribution's own numbers would be too small, its asymptotic series is exact, and is
+/// solved for x.
 Value upper_quantile(const Value& p) {
   const auto number = [&](double value) { return lax::full_like(p, value); };
   const double half_log_of_two_pi = std::log(2 * std::numbers::pi) / 2;
@@ -126,8 +160,12 @@ Value upper_quantile(const Value& p) {
                                    lax::exp(lax::mul(number(-0.5), lax::mul(x, x))));
     const Value off = lax::div(lax::sub(above, p), density);
     x = lax::add(x, lax::div(lax::mul(number(2), off), lax::sub(number(2), lax::mul(off, x))));
+  }
+  for (int step = 0; step < 4; ++step) {
     const Value inverse = lax::div(number(1), lax::mul(far, far));
-    const Value series = lax::mul(inverse, lax::sub(lax::mul(number(3), inverse), number(1)));
+    Value series = number(0);
+    for (double term : {10395, -945, 105, -15, 3, -1})
+      series = lax::mul(inverse, lax::add(series, number(term)));
     const Value rest = lax::sub(lax::log1p(series), lax::add(lax::log(far), number(half_log_of_two_pi)));
     far = lax::sqrt(lax::mul(number(2), lax::sub(rest, log_p)));
   }
@@ -146,7 +184,9 @@ Value normal_quantile(const Value& given) {
   const Value end = lax::select(lax::lt(p, complement), lax::neg(distance), distance);
   const Value twice = lax::sub(lax::add(p, p), number(1));
   const Value middle = lax::mul(number(std::numbers::sqrt2), lax::erf_inv(twice));
-  const Value result = lax::select(is_end, end, middle);
+  const Value is_outside = lax::lt(low, number(0));  // which the sum of 1 with a small number hides
+  const Value within = lax::select(is_end, end, middle);
+  const Value result = lax::select(is_outside, number(std::numeric_limits<double>::quiet_NaN()), within);
   return size_of(dtype) < 4 ? lax::convert_element_type(result, dtype) : result;
 }
 
@@ -161,6 +201,38 @@ const Primitive& betaln_p() {
        binary_jvp([slope](const Value& t, const JvpCall& c) { return slope(t, c.inputs[0], c.inputs[1]); },
                   [slope](const Value& t, const JvpCall& c) { return slope(t, c.inputs[1], c.inputs[0]); })},
       [](const Values& v, const OpParams&) { return log_of_beta(v[0], v[1]); });
+  return p;
+}
+
+/// The derivative by x is x / hypot(x, y): a half where both are 0, and 0 where either is infinite, as in
+/// JAX. It is computed of parts of the larger one, whose squares are numbers.
+const Primitive& hypot_p() {
+  const auto slope = [](const Value& t, const Value& x, const Value& y) {
+    const auto number = [&](double value) { return lax::full_like(x, value); };
+    const Value a = lax::abs(x), b = lax::abs(y), high = lax::stop_gradient(lax::max(a, b));
+    const Value infinite = lax::logical_or(lax::eq(a, number(kInfinity)), lax::eq(b, number(kInfinity)));
+    const Value zero = lax::eq(high, number(0)), none = lax::logical_or(zero, infinite);
+    const auto part = [&](const Value& of) {
+      return lax::div(lax::select(none, number(1), of), lax::select(none, number(1), high));
+    };
+    const Value u = part(x), v = part(y);
+    const Value ratio = lax::div(u, lax::sqrt(lax::add(lax::mul(u, u), lax::mul(v, v))));
+    return lax::mul(t, lax::select(infinite, number(0), lax::select(zero, number(0.5), ratio)));
+  };
+  static const Primitive p = composed(
+      {"hypot", "", Takes::kFloat, hypot_p,
+       binary_jvp([slope](const Value& t, const JvpCall& c) { return slope(t, c.inputs[0], c.inputs[1]); },
+                  [slope](const Value& t, const JvpCall& c) { return slope(t, c.inputs[1], c.inputs[0]); })},
+      [](const Values& v, const OpParams&) {
+        const Value a = lax::abs(v[0]), b = lax::abs(v[1]), high = lax::max(a, b), low = lax::min(a, b);
+        const Value infinity = lax::full_like(a, kInfinity), one = lax::full_like(a, 1);
+        const Value zero = lax::eq(high, lax::full_like(a, 0));
+        const Value ratio = lax::div(low, lax::select(zero, one, high));
+        const Value size = lax::mul(high, lax::sqrt(lax::add(one, lax::mul(ratio, ratio))));
+        // Infinite with an infinity, whatever the other is.
+        return lax::select(lax::logical_or(lax::eq(a, infinity), lax::eq(b, infinity)), infinity,
+                           lax::select(zero, high, size));
+      });
   return p;
 }
 
@@ -244,7 +316,7 @@ const Primitive& entr_p() {
       [](const Values& v, const OpParams&) {
         const Value& x = v[0];
         const Value below = lax::lt(x, lax::full_like(x, 0));
-        const Value infinity = lax::full_like(x, -std::numeric_limits<double>::infinity());
+        const Value infinity = lax::full_like(x, -kInfinity);
         return lax::select(below, infinity, lax::neg(times(x, lax::log(x), x)));
       });
   return p;

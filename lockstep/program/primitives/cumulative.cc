@@ -79,6 +79,23 @@ Pair scan(const Pair& all, std::int64_t axis, Join join) {
   return {interleaved(even.x, odd.x, axis), interleaved(even.t, odd.t, axis)};
 }
 
+/// The running sums of powers of complex numbers, each of twice as many elements as the one before it.
+Value running_logsumexp(Value x, std::int64_t axis, bool reverse) {
+  const Shape shape = x.aval().shape;
+  const DType dtype = x.aval().dtype;
+  const auto along = static_cast<std::size_t>(axis);
+  const Integers none(shape.size(), 0);
+  const Value nothing = lax::full(x, rules::extreme(dtype, -1), dtype, {});
+  x = lax::logaddexp(lax::full(x, rules::extreme(dtype, -1), dtype, shape), x);  // its part within ±pi
+  for (std::int64_t reach = 1; reach < shape[along]; reach *= 2) {
+    Integers low = none, high = none;
+    (reverse ? high : low)[along] = reach;
+    (reverse ? low : high)[along] = -reach;
+    x = lax::logaddexp(lax::pad(x, nothing, low, high, none), x);
+  }
+  return x;
+}
+
 Tangents scan_jvp(const JvpCall& call, Join join) {
   if (!call.tangents[0]) return {std::nullopt};
   const auto p = call.params.as<CumulativeParams>();
@@ -102,20 +119,28 @@ Value share(const Value& wins, const Value& equal, DType dtype) {
 Pair join_products(const Pair& a, const Pair& b) {
   return {lax::mul(a.x, b.x), lax::add(lax::mul(a.t, b.x), lax::mul(a.x, b.t))};
 }
-/// The tangent of the one that wins; of a NaN none wins.
-Value winners(const Pair& a, const Pair& b, const Value& first_wins, const Value& second_wins) {
+/// The tangent of the one that wins; of a NaN none wins, or of complex numbers the one that is the result.
+Value winners(const Pair& a, const Pair& b, const Value& result, Value first_wins, Value second_wins) {
   const DType dtype = a.x.aval().dtype;
   const Value equal = lax::eq(a.x, b.x);
+  if (is_complex(dtype)) first_wins = lax::eq(a.x, result), second_wins = lax::eq(b.x, result);
   return lax::add(lax::mul(a.t, share(first_wins, equal, dtype)),
                   lax::mul(b.t, share(second_wins, equal, dtype)));
 }
 Pair join_largest(const Pair& a, const Pair& b) {
-  return {lax::max(a.x, b.x), winners(a, b, lax::gt(a.x, b.x), lax::lt(a.x, b.x))};
+  const Value most = lax::max(a.x, b.x);
+  return {most, winners(a, b, most, lax::gt(a.x, b.x), lax::lt(a.x, b.x))};
 }
 Pair join_smallest(const Pair& a, const Pair& b) {
-  return {lax::min(a.x, b.x), winners(a, b, lax::lt(a.x, b.x), lax::gt(a.x, b.x))};
+  const Value least = lax::min(a.x, b.x);
+  return {least, winners(a, b, least, lax::lt(a.x, b.x), lax::gt(a.x, b.x))};
 }
 Pair join_logsumexp(const Pair& a, const Pair& b) {
+  if (is_complex(a.x.aval().dtype)) {
+    const Value sum = lax::logaddexp(a.x, b.x);
+    return {sum, lax::add(lax::mul(a.t, lax::exp(lax::sub(a.x, sum))),
+                          lax::mul(b.t, lax::exp(lax::sub(b.x, sum))))};
+  }
   const Value difference = lax::sub(a.x, b.x);
   const Value infinite = lax::select(lax::ne(difference, difference), lax::eq(a.x, b.x),
                                      lax::ne(a.x, a.x));  // both are the same infinity
@@ -221,6 +246,11 @@ Primitive cumulative_primitive(CumulativeKind kind) {
         const auto along = static_cast<std::size_t>(p.axis);
         const std::int64_t n = x.shape[along];
         if (n == 0) return {out.operand(e, 0)};
+        if (stablehlo.empty() && is_complex(x.dtype)) {
+          Builder builder("cumlogsumexp");
+          const Value results[] = {running_logsumexp(builder.input(x), p.axis, p.reverse)};
+          return out.inlined(builder.finish(results), {out.operand(e, 0)});
+        }
         const Integers ones(x.shape.size(), 1), none(x.shape.size(), 0);
         WindowParams window{ones, ones, none, none, ones, ones};
         window.window_dimensions[along] = n;
@@ -233,7 +263,6 @@ Primitive cumulative_primitive(CumulativeKind kind) {
 }
 
 bool is_number(DType dtype) { return dtype != DType::kBool; }
-bool is_real(DType dtype) { return is_number(dtype) && info(dtype).kind != DTypeKind::kComplex; }
 
 }  // namespace
 
@@ -271,8 +300,8 @@ const Primitive& cummax_p() {
   static const Primitive p =
       cumulative_primitive({.name = "cummax",
                             .stablehlo = "maximum",
-                            .expected = "real numbers",
-                            .takes = is_real,
+                            .expected = "numbers",
+                            .takes = is_number,
                             .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                             .self = cummax_p,
                             .join_values = lax::max<Value>,
@@ -284,8 +313,8 @@ const Primitive& cummin_p() {
   static const Primitive p =
       cumulative_primitive({.name = "cummin",
                             .stablehlo = "minimum",
-                            .expected = "real numbers",
-                            .takes = is_real,
+                            .expected = "numbers",
+                            .takes = is_number,
                             .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
                             .self = cummin_p,
                             .join_values = lax::min<Value>,
@@ -296,8 +325,8 @@ const Primitive& cummin_p() {
 const Primitive& cumlogsumexp_p() {
   static const Primitive p =
       cumulative_primitive({.name = "cumlogsumexp",
-                            .expected = "floating numbers",
-                            .takes = is_floating,
+                            .expected = "floating or complex numbers",
+                            .takes = is_inexact,
                             .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                             .self = cumlogsumexp_p,
                             .join_values = lax::logaddexp<Value>,

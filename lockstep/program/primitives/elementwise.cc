@@ -17,26 +17,67 @@ using rules::Jvp;
 using rules::Takes;
 using rules::unary_jvp;
 
-/// JVP of max and min: the tangent of the operand that wins; equals share it evenly.
+/// JVP of max and min: the tangent of the operand that wins; equals share it evenly. Of complex numbers one
+/// of which is NaN, the one that is the result wins.
 Jvp pick_jvp(const Primitive& (*wins)()) {
-  auto share = [wins](const Value& mine, const Value& other) {
+  auto share = [wins](const Value& mine, const Value& other, const Value& result) {
     Value one = lax::full_like(mine, 1), half = lax::full_like(mine, 0.5), zero = lax::full_like(mine, 0);
+    if (is_complex(mine.aval().dtype))
+      return lax::select(lax::eq(mine, result), lax::select(lax::eq(other, result), half, one), zero);
     Value won = lax::apply1<Value>(wins(), {mine, other});
     return lax::select(won, one, lax::select(lax::eq(mine, other), half, zero));
   };
   return binary_jvp(
-      [share](const Value& t, const JvpCall& c) { return lax::mul(t, share(c.inputs[0], c.inputs[1])); },
-      [share](const Value& t, const JvpCall& c) { return lax::mul(t, share(c.inputs[1], c.inputs[0])); });
+      [share](const Value& t, const JvpCall& c) {
+        return lax::mul(t, share(c.inputs[0], c.inputs[1], c.outputs[0]));
+      },
+      [share](const Value& t, const JvpCall& c) {
+        return lax::mul(t, share(c.inputs[1], c.inputs[0], c.outputs[0]));
+      });
 }
 
+using Values = std::vector<Value>;
+
+/// Complex numbers are computed as `compose` says.
+Primitive if_complex(Primitive p, std::function<Value(const Values& operands)> compose) {
+  p.lower = [real = p.lower, compose = std::move(compose), name = p.name](Lowering& out, const Equation& e) {
+    if (!is_complex(out.operand_aval(e, 0).dtype)) return real(out, e);
+    Builder builder(name);
+    Values operands;
+    Lowering::Names names;
+    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+      operands.push_back(builder.input(out.operand_aval(e, i)));
+      names.push_back(out.operand(e, i));
+    }
+    const Value results[] = {compose(operands)};
+    return out.inlined(builder.finish(results), std::move(names));
+  };
+  return p;
+}
+
+/// Complex numbers are compared by the real part, and where these are equal by the imaginary one.
 Primitive comparison(std::string name, std::string direction, const Primitive& (*self)()) {
-  Primitive p = elementwise({name, "compare", name == "eq" || name == "ne" ? Takes::kAny : Takes::kOrdered,
-                             self, zero_tangents, not_linear, rules::to_bool});
+  const bool is_order = name != "eq" && name != "ne";
+  Primitive p = elementwise({name, "compare", Takes::kAny, self, zero_tangents, not_linear, rules::to_bool});
   p.lower = [direction](Lowering& out, const Equation& e) -> std::vector<std::string> {
     const Aval& aval = out.operand_aval(e, 0);
     return {out.compare(direction, out.operand(e, 0), out.operand(e, 1), aval.dtype, aval.shape)};
   };
-  return p;
+  if (!is_order) return p;
+  return if_complex(std::move(p), [self](const Values& v) {
+    const Value a = lax::real(v[0]), b = lax::real(v[1]);
+    return lax::select(lax::eq(a, b), lax::apply1<Value>(self(), {lax::imag(v[0]), lax::imag(v[1])}),
+                       lax::apply1<Value>(self(), {a, b}));
+  });
+}
+
+/// max and min.
+Primitive larger_or_smaller(std::string name, std::string stablehlo, const Primitive& (*self)(),
+                            const Primitive& (*wins)()) {
+  Primitive p = elementwise({std::move(name), std::move(stablehlo), Takes::kAny, self, pick_jvp(wins)});
+  return if_complex(std::move(p), [wins](const Values& v) {
+    return lax::select(lax::apply1<Value>(wins(), {v[0], v[1]}), v[0], v[1]);
+  });
 }
 
 Value is_zero(const Value& x) { return lax::eq(x, lax::full_like(x, 0)); }
@@ -53,13 +94,8 @@ Value cosh_of(const Value& x) {
 /// Complex numbers are computed from their parts. On the imaginary axis, a part that is 0 is so also where
 /// the other is infinite.
 Primitive of_complex_parts(Primitive p, Value (*compose)(const Value& re, const Value& im)) {
-  p.lower = [real = p.lower, compose, name = p.name](Lowering& out, const Equation& e) {
-    if (!is_complex(out.operand_aval(e, 0).dtype)) return real(out, e);
-    Builder builder(name);
-    const Value x = builder.input(out.operand_aval(e, 0)), results[] = {compose(lax::real(x), lax::imag(x))};
-    return out.inlined(builder.finish(results), {out.operand(e, 0)});
-  };
-  return p;
+  return if_complex(std::move(p),
+                    [compose](const Values& v) { return compose(lax::real(v[0]), lax::imag(v[0])); });
 }
 
 }  // namespace
@@ -301,12 +337,12 @@ const Primitive& pow_p() {
 }
 
 const Primitive& max_p() {
-  static const Primitive p = elementwise({"max", "maximum", Takes::kOrdered, max_p, pick_jvp(gt_p)});
+  static const Primitive p = larger_or_smaller("max", "maximum", max_p, gt_p);
   return p;
 }
 
 const Primitive& min_p() {
-  static const Primitive p = elementwise({"min", "minimum", Takes::kOrdered, min_p, pick_jvp(lt_p)});
+  static const Primitive p = larger_or_smaller("min", "minimum", min_p, lt_p);
   return p;
 }
 

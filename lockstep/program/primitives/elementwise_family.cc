@@ -27,8 +27,6 @@ void check_dtype(Takes takes, DType dtype) {
       return;
     case Takes::kNumber:
       return expect(is_number, "numbers as");
-    case Takes::kOrdered:
-      return expect(kind != DTypeKind::kComplex, "real");
     case Takes::kReal:
       return expect(is_integer(dtype) || is_floating(dtype), "integer or floating");
     case Takes::kSignedReal:

@@ -14,7 +14,6 @@ namespace lockstep::rules {
 enum class Takes {
   kAny,
   kNumber,
-  kOrdered,
   kReal,
   kSignedReal,
   kSignedOrComplex,

@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/window_text.h"
 
 namespace lockstep {
 namespace {
@@ -45,6 +46,11 @@ void check_axis(std::int64_t axis, const Aval& operand) {
 
 auto always(Combine combine) {
   return [combine](DType) { return combine; };
+}
+
+/// There is no collective for the order of complex numbers.
+auto of_real(Combine combine) {
+  return [combine](DType dtype) { return is_complex(dtype) ? Combine::kNone : combine; };
 }
 
 /// There is no collective for bits in integers.
@@ -119,10 +125,8 @@ Primitive reduction(Reduction r) {
         const std::string element = mlir_type(dtype, {});
         std::string operands[] = {out.operand(e, 0), out.splat(identity(dtype), dtype, {})};
         std::string types[] = {out.operand_type(e, 0), element};
-        std::string region = fmt::format(
-            "^bb0(%a: {0}, %b: {0}): %c = \"stablehlo.{1}\"(%a, %b) : ({0}, {0}) -> {0} "
-            "\"stablehlo.return\"(%c) : ({0}) -> ()",
-            element, stablehlo);
+        std::string region = fmt::format("^bb0(%a: {0}, %b: {0}):{1} \"stablehlo.return\"(%c) : ({0}) -> ()",
+                                         element, binary_text("%c", stablehlo, "%a", "%b", dtype));
         return {out.op("stablehlo.reduce", operands, types, out.result_type(e),
                        "dimensions = " + mlir_array(axes_of(e.params)), region)};
       },
@@ -184,6 +188,7 @@ Tangents product_rule(const JvpCall& c) {
 }
 
 bool is_number(DType dtype) { return dtype != DType::kBool; }
+bool is_any_dtype(DType) { return true; }
 bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
 bool has_bits(DType dtype) { return !is_inexact(dtype); }
 
@@ -351,10 +356,10 @@ const Primitive& reduce_prod_p() {
 const Primitive& reduce_max_p() {
   static const Primitive p = reduction({.name = "reduce_max",
                                         .stablehlo = "maximum",
-                                        .expected = "real numbers or bools",
-                                        .takes = is_ordered,
+                                        .expected = "numbers or bools",
+                                        .takes = is_any_dtype,
                                         .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
-                                        .combine = always(Combine::kMax),
+                                        .combine = of_real(Combine::kMax),
                                         .self = reduce_max_p,
                                         .jvp = choose});
   return p;
@@ -363,10 +368,10 @@ const Primitive& reduce_max_p() {
 const Primitive& reduce_min_p() {
   static const Primitive p = reduction({.name = "reduce_min",
                                         .stablehlo = "minimum",
-                                        .expected = "real numbers or bools",
-                                        .takes = is_ordered,
+                                        .expected = "numbers or bools",
+                                        .takes = is_any_dtype,
                                         .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
-                                        .combine = always(Combine::kMin),
+                                        .combine = of_real(Combine::kMin),
                                         .self = reduce_min_p,
                                         .jvp = choose});
   return p;

@@ -40,8 +40,8 @@ std::span<const Primitive* const> all_primitives() {
       // special.h
       &cbrt_p(), &atan2_p(), &tan_p(), &asin_p(), &acos_p(), &atan_p(), &sinh_p(), &cosh_p(), &asinh_p(),
       &acosh_p(), &atanh_p(), &erf_p(), &erfc_p(), &erf_inv_p(), &lgamma_p(), &polygamma_p(),
-      &integer_pow_p(), &logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(), &entr_p(), &logit_p(),
-      &betaln_p(), &ndtri_p(),
+      &complex_square_p(), &integer_pow_p(), &logaddexp_p(), &logaddexp2_p(), &xlogy_p(), &xlog1py_p(),
+      &entr_p(), &logit_p(), &betaln_p(), &ndtri_p(), &hypot_p(),
       // complex.h
       &complex_p(), &real_p(), &imag_p(), &bitcast_convert_type_p(), &population_count_p(), &clz_p(),
       // shape.h

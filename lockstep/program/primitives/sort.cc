@@ -25,9 +25,6 @@ std::vector<Aval> sort_shape(std::span<const Aval> inputs, const OpParams& param
   }
   std::vector<Aval> results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (static_cast<std::int64_t>(i) < p.num_keys && info(inputs[i].dtype).kind == DTypeKind::kComplex) {
-      fail<DTypeError>("expected real numbers or bools to sort by, got {}", to_string(inputs[i]));
-    }
     Shape shape = inputs[i].shape;
     std::int64_t& size = shape[static_cast<std::size_t>(p.dimension)];
     if (p.count < SortParams::kAll || p.count > size) {
@@ -126,8 +123,21 @@ class Comparator {
     return result;
   }
 
-  /// x < y, or y alone is NaN.
+  std::string part(std::string_view op, const std::string& x, DType dtype) {
+    std::string result = fresh();
+    text_ += fmt::format(" {} = \"stablehlo.{}\"({}) : ({}) -> {}", result, op, x, mlir_type(dtype, {}),
+                         mlir_type(real_dtype(dtype), {}));
+    return result;
+  }
+
+  /// x < y, or y alone is NaN. Of complex numbers the real parts are compared first.
   std::string is_less(const std::string& x, const std::string& y, DType dtype) {
+    if (is_complex(dtype)) {
+      const DType parts = real_dtype(dtype);
+      const std::string a = part("real", x, dtype), b = part("real", y, dtype);
+      const std::string behind = is_less(part("imag", x, dtype), part("imag", y, dtype), parts);
+      return logic("or", is_less(a, b, parts), logic("and", same(a, b, parts), behind));
+    }
     const std::string less = compare(x, y, "LT", dtype);
     if (!is_floating(dtype)) return less;
     return logic("or", less, logic("and", compare(x, x, "EQ", dtype), compare(y, y, "NE", dtype)));
@@ -135,6 +145,11 @@ class Comparator {
 
   /// x == y, or both are NaN.
   std::string same(const std::string& x, const std::string& y, DType dtype) {
+    if (is_complex(dtype)) {
+      const DType parts = real_dtype(dtype);
+      return logic("and", same(part("real", x, dtype), part("real", y, dtype), parts),
+                   same(part("imag", x, dtype), part("imag", y, dtype), parts));
+    }
     const std::string equal = compare(x, y, "EQ", dtype);
     if (!is_floating(dtype)) return equal;
     return logic("or", equal, logic("and", compare(x, x, "NE", dtype), compare(y, y, "NE", dtype)));

@@ -23,6 +23,8 @@ Value bell(const Value& t, const Value& x, double factor, double sign) {
   return lax::mul(t, lax::mul(lax::full_like(x, factor), lax::exp(exponent)));
 }
 
+Value squared(const Value& x) { return is_complex(x.aval().dtype) ? lax::complex_square(x) : lax::mul(x, x); }
+
 /// An operation of CHLO, whose operands are all as the result; of numbers of 8 bits in f32, for which CHLO
 /// has it.
 std::string chlo(Lowering& out, std::string_view op, const Aval& result, std::vector<std::string> operands) {
@@ -78,17 +80,17 @@ std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
 
 const Primitive& atan2_p() {
   static const Primitive p = [] {
-    Primitive p = elementwise(
-        {"atan2", "atan2", Takes::kInexact, atan2_p,
-         rules::binary_jvp(
-             [](const Value& t, const JvpCall& c) {
-               const Value &y = c.inputs[0], &x = c.inputs[1];
-               return lax::mul(t, lax::div(x, lax::add(lax::mul(x, x), lax::mul(y, y))));
-             },
-             [](const Value& t, const JvpCall& c) {
-               const Value &y = c.inputs[0], &x = c.inputs[1];
-               return lax::mul(t, lax::div(lax::neg(y), lax::add(lax::mul(x, x), lax::mul(y, y))));
-             })});
+    Primitive p =
+        elementwise({"atan2", "atan2", Takes::kInexact, atan2_p,
+                     rules::binary_jvp(
+                         [](const Value& t, const JvpCall& c) {
+                           const Value &y = c.inputs[0], &x = c.inputs[1];
+                           return lax::mul(t, lax::div(x, lax::add(squared(x), squared(y))));
+                         },
+                         [](const Value& t, const JvpCall& c) {
+                           const Value &y = c.inputs[0], &x = c.inputs[1];
+                           return lax::mul(t, lax::div(lax::neg(y), lax::add(squared(x), squared(y))));
+                         })});
     p.lower = lower_atan2;
     return p;
   }();
@@ -103,9 +105,17 @@ Primitive unary_of_chlo(const std::string& name, const Primitive& (*self)(), rul
 }
 
 Value one_like(const Value& like) { return lax::full_like(like, 1); }
-Value squared(const Value& x) { return lax::mul(x, x); }
 
 }  // namespace
+
+const Primitive& complex_square_p() {
+  static const Primitive p = of_chlo(elementwise({"complex_square", "", Takes::kComplex, complex_square_p,
+                                                  unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                                    return lax::mul(t, lax::mul(lax::full_like(x, 2), x));
+                                                  })}),
+                                     "chlo.square");
+  return p;
+}
 
 const Primitive& tan_p() {
   static const Primitive p = elementwise(
@@ -182,7 +192,7 @@ const Primitive& acosh_p() {
 const Primitive& atanh_p() {
   static const Primitive p =
       unary_of_chlo("atanh", atanh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-                      const Value by_sum = lax::div(one_like(x), lax::add(one_like(x), x));
+                      const Value by_sum = lax::integer_pow(lax::add(one_like(x), x), -1);
                       return lax::mul(by_sum, lax::div(t, lax::sub(one_like(x), x)));
                     }));
   return p;

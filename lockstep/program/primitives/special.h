@@ -24,6 +24,7 @@ const Primitive& erfc_p();
 const Primitive& erf_inv_p();
 const Primitive& lgamma_p();
 const Primitive& polygamma_p();
+const Primitive& complex_square_p();
 
 /// Compositions of others with derivatives of their own.
 const Primitive& integer_pow_p();
@@ -35,6 +36,7 @@ const Primitive& entr_p();
 const Primitive& logit_p();
 const Primitive& betaln_p();
 const Primitive& ndtri_p();
+const Primitive& hypot_p();
 
 struct IntegerPowParams {
   static constexpr std::array<std::string_view, 1> kFields = {"n"};
@@ -87,6 +89,12 @@ V atan2(const V& y, const V& x) {
 template <Operand V>
 V integer_pow(const V& x, std::int64_t n) {
   return apply1<V>(integer_pow_p(), OpParams::of(IntegerPowParams{n}), {x});
+}
+
+/// x * x of complex numbers, also where a part is infinite.
+template <Operand V>
+V complex_square(const V& x) {
+  return apply1<V>(complex_square_p(), {x});
 }
 
 /// log(exp(x) + exp(y)), without overflow, also for infinities, and with derivatives of any order.

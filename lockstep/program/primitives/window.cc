@@ -59,8 +59,39 @@ std::string lower_reduce_window(Lowering& out, const Equation& e, const WindowPa
   return out.op("stablehlo.reduce_window", operands, types, out.result_type(e), window_text(params), region);
 }
 
+namespace {
+
+/// The one of two complex numbers whose real part wins, or, where these are equal, whose imaginary part does.
+std::string complex_extreme_text(std::string_view result, std::string_view wins, std::string_view a,
+                                 std::string_view b, DType dtype) {
+  const std::string type = mlir_type(dtype, {}), real = mlir_type(real_dtype(dtype), {});
+  std::string text;
+  for (std::string_view part : {"real", "imag"})
+    for (std::string_view x : {a, b})
+      text += fmt::format(" {0}_{1}_{2} = \"stablehlo.{1}\"({3}) : ({4}) -> {5}", result, part, x.substr(1),
+                          x, type, real);
+  auto compare = [&](std::string_view name, std::string_view part, std::string_view direction) {
+    text += fmt::format(
+        " {0}_{1} = \"stablehlo.compare\"({0}_{2}_{3}, {0}_{2}_{4}) {{comparison_direction = "
+        "#stablehlo<comparison_direction {5}>}} : ({6}, {6}) -> tensor<i1>",
+        result, name, part, a.substr(1), b.substr(1), direction, real);
+  };
+  compare("same", "real", "EQ");
+  compare("first", "real", wins);
+  compare("then", "imag", wins);
+  return text + fmt::format(
+                    " {0}_wins = \"stablehlo.select\"({0}_same, {0}_then, {0}_first) : (tensor<i1>, "
+                    "tensor<i1>, tensor<i1>) -> tensor<i1> {0} = \"stablehlo.select\"({0}_wins, {1}, {2}) : "
+                    "(tensor<i1>, {3}, {3}) -> {3}",
+                    result, a, b, type);
+}
+
+}  // namespace
+
 std::string binary_text(std::string_view result, std::string_view op, std::string_view a, std::string_view b,
                         DType dtype) {
+  if (is_complex(dtype) && (op == "maximum" || op == "minimum"))
+    return complex_extreme_text(result, op == "maximum" ? "GT" : "LT", a, b, dtype);
   return fmt::format(" {0} = \"stablehlo.{1}\"({2}, {3}) : ({4}, {4}) -> {4}", result, op, a, b,
                      mlir_type(dtype, {}));
 }

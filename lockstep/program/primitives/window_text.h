@@ -15,7 +15,8 @@ class Lowering;
 std::string lower_reduce_window(Lowering& out, const Equation& e, const WindowParams& params,
                                 const Scalar& identity, const std::string& body);
 
-/// ` result = "stablehlo.op"(a, b) : …`, for two scalars.
+/// ` result = "stablehlo.op"(a, b) : …`, for two scalars. `maximum` and `minimum` of complex numbers compare
+/// the real parts, then the imaginary ones.
 std::string binary_text(std::string_view result, std::string_view op, std::string_view a, std::string_view b,
                         DType dtype);
 
