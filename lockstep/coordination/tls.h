@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +9,8 @@
 #include "lockstep/coordination/identity.h"
 
 namespace lockstep::coordination {
+
+class TlsStream;
 
 /// One end of a TLS connection, without its socket: the owner of the socket passes received bytes to it and
 /// sends the bytes that it returns. Nothing blocks and nothing throws. Use it from one thread at a time.
@@ -46,17 +49,31 @@ class TlsSession {
   virtual bool names(const std::string& host) const = 0;
 };
 
-/// TLS 1.3 with certificates of one authority on both sides. Names in certificates are not checked, and a
-/// certificate may have any purpose. Thread-safe.
+/// After so many records in one direction their key is replaced: AES-GCM allows some 2^24 (RFC 8446, 5.5).
+inline constexpr std::uint64_t kRecordsOfAKey = std::uint64_t{1} << 23;
+
+/// TLS 1.3 whose two sides prove to each other who they are. Thread-safe. It must outlive its sessions and
+/// streams.
 class Tls {
  public:
-  /// Throws as read_certificates does.
+  /// With certificates of one authority on both sides. Names in certificates are not checked, and a
+  /// certificate may have any purpose. Throws as read_certificates does.
   static std::shared_ptr<const Tls> load(const TlsFiles& files);
+
+  /// Both sides prove by a key that is derived from the secret, which must not be empty, that they know it;
+  /// there are no certificates. Who learns the secret later cannot read what was said before. Throws Error if
+  /// OpenSSL cannot do it.
+  static std::shared_ptr<const Tls> from_secret(std::string_view secret,
+                                                std::uint64_t records_of_a_key = kRecordsOfAKey);
 
   virtual ~Tls() = default;
 
   virtual std::unique_ptr<TlsSession> connect() const = 0;
   virtual std::unique_ptr<TlsSession> accept() const = 0;
+
+  /// The same for a stream socket that is connected and does not block, which must outlive the stream.
+  virtual std::unique_ptr<TlsStream> connect(int socket) const = 0;
+  virtual std::unique_ptr<TlsStream> accept(int socket) const = 0;
 };
 
 }  // namespace lockstep::coordination
