@@ -18,7 +18,9 @@
 #include "lockstep/collectives/reduce.h"
 #include "lockstep/collectives/segment.h"
 #include "lockstep/collectives/test_world.h"
+#include "lockstep/testing/certificates.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -335,6 +337,13 @@ LOCKSTEP_CHILD(runs_the_suite) {
   run_suite_on_all_local_devices(*world);
 }
 
+testing::Variables certificates(const std::filesystem::path& folder) {
+  const auto files = testing::TestAuthority(folder, "ours").issue({});
+  return {{"LOCKSTEP_TLS_CERTIFICATE", files.certificate},
+          {"LOCKSTEP_TLS_KEY", files.key},
+          {"LOCKSTEP_TLS_AUTHORITY", files.authority}};
+}
+
 class CommunicatorTest : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
@@ -344,11 +353,14 @@ TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
     run_suite_on_all_local_devices(*world);
     return;
   }
+  const testing::TemporaryFolder folder;
+  testing::Variables env = {{kNetworkVariable, layout.network}};
+  if (layout.certificates) env.merge(certificates(folder.path()));
   const auto results = testing::run_processes(
       {.count = layout.processes,
        .child = "runs_the_suite",
        .arguments = {std::to_string(layout.devices_per_process), std::to_string(layout.hosts)},
-       .env = {{kNetworkVariable, layout.network}},
+       .env = env,
        .deadline = std::chrono::seconds(240)});
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -406,9 +418,10 @@ TEST(ManyMembers, ExchangeByWayOfAFew) {
 }
 
 std::vector<Layout> layouts() {
-  std::vector<Layout> layouts = {{1, 4}, {2, 1}, {2, 2}, {3, 1, 2}};
+  std::vector<Layout> layouts = {{1, 4}, {2, 1}, {2, 2}, {3, 1, 2}, {3, 1, 3, "tls"}};
   if (kFast) {
-    layouts.insert(layouts.end(), {{2, 1, 2}, {6, 1, 6}, {4, 2, 2, "tcp:4"}, {4, 2, 2, "ucx"}});
+    layouts.insert(layouts.end(),
+                   {{2, 1, 2}, {6, 1, 6}, {4, 2, 2, "tcp:4"}, {4, 2, 2, "ucx"}, {4, 2, 2, "tls:4", true}});
   } else {
     layouts.insert(layouts.end(), {{2, 2, 2, "tcp:4"}, {2, 2, 2, "ucx"}});
   }
@@ -420,7 +433,11 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest, ::testing::ValuesIn(layouts(
   const Layout& layout = info.param;
   const std::string on = layout.hosts == 1 ? "" : "On" + std::to_string(layout.hosts) + "Hosts";
   const std::string network = layout.network;
-  const std::string by = network == "ucx" ? "ByUcx" : network == "tcp" ? "" : "BySeveralConnections";
+  const std::string by = network == "ucx"             ? "ByUcx"
+                         : layout.certificates        ? "EncryptedWithCertificates"
+                         : network.starts_with("tls") ? "EncryptedWithAKey"
+                         : network == "tcp"           ? ""
+                                                      : "BySeveralConnections";
   return std::to_string(layout.processes) + "x" + std::to_string(layout.devices_per_process) + on + by;
 });
 

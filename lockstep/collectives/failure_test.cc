@@ -529,9 +529,12 @@ TEST_P(OverEachNetwork, KilledProcessIsNamedByAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, OverEachNetwork, ::testing::Values("tcp", "tcp:4", "ucx"), [](const auto& info) {
-  return std::string(info.param) == "tcp" ? "Tcp" : std::string(info.param) == "ucx" ? "Ucx" : "TcpBy4";
-});
+INSTANTIATE_TEST_SUITE_P(Of, OverEachNetwork, ::testing::Values("tcp", "tcp:4", "tls", "ucx"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           name[0] = static_cast<char>(std::toupper(name[0]));
+                           return name == "Tcp:4" ? "TcpBy4" : name;
+                         });
 
 TEST(OverHosts, ProcessThatLeavesIsNamedByWhoWaitsForIt) {
   const auto results = testing::run_processes(on_hosts(3, 3, "leaves_early", {}));

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
+#include "lockstep/coordination/tls.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -67,7 +68,8 @@ Lanes::Lanes(const WorldOptions& options, OnError on_error) : Lanes(options, {},
                             .network = options.network,
                             .connections = options.data_connections,
                             .unexpected_messages_mib = options.unexpected_messages_mib,
-                            .secret = options.job_secret});
+                            .secret = options.job_secret,
+                            .tls = options.encrypt ? tls_between_hosts(options) : nullptr});
   logging::debug("collectives: other hosts are reached by {}", network_->description());
   for (std::size_t device = 0; device < options.device_process.size(); ++device) {
     if (options.device_process[device] != options.process_index) continue;
@@ -161,6 +163,18 @@ void Lanes::wake() {
 bool spans_hosts(const WorldOptions& options) {
   const auto& hosts = options.process_host;
   return std::adjacent_find(hosts.begin(), hosts.end(), std::not_equal_to<>()) != hosts.end();
+}
+
+std::shared_ptr<const coordination::Tls> tls_between_hosts(const WorldOptions& options) {
+  if (options.tls.given()) return coordination::Tls::load(options.tls);
+  if (!options.encrypt) return nullptr;
+  if (!options.job_secret.empty()) return coordination::Tls::from_secret(options.job_secret);
+  fail<InitializationError>(
+      "process {} of {} is to encrypt what it sends to other hosts (LOCKSTEP_DATA_TLS), but the job has "
+      "neither a "
+      "secret nor certificates: set LOCKSTEP_JOB_SECRET to the same for all processes, such as the output of "
+      "openssl rand -hex 16, or LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY",
+      options.process_index, options.process_count);
 }
 
 bool is_remote(const WorldOptions& options, int process) {

@@ -96,6 +96,9 @@ class Lanes {
 /// Whether the processes of the job are on several hosts.
 bool spans_hosts(const WorldOptions& options);
 
+/// The TLS of the control connections between hosts; null: plain text. Throws as World::create does.
+std::shared_ptr<const coordination::Tls> tls_between_hosts(const WorldOptions& options);
+
 /// Whether the process is on another host.
 bool is_remote(const WorldOptions& options, int process);
 

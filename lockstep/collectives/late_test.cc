@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/collectives/test_world.h"
+#include "lockstep/coordination/tls.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/rounds.h"
 
@@ -26,16 +27,22 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kMiB = 1 << 20;
 
+struct LateKind {
+  int connections;
+  bool tls;
+};
+
 /// Mailboxes that hold 1 MiB of messages that nobody has asked for; all make progress.
 class LateMailboxes {
  public:
-  LateMailboxes(int count, int connections) {
+  LateMailboxes(int count, const LateKind& kind) {
     for (int i = 0; i < count; ++i) {
       networks_.push_back(Network::open({.interface = "lo",
                                          .network = "tcp",
-                                         .connections = connections,
+                                         .connections = kind.connections,
                                          .unexpected_messages_mib = 1,
-                                         .secret = "s"}));
+                                         .secret = "s",
+                                         .tls = kind.tls ? coordination::Tls::from_secret("s") : nullptr}));
       all_.push_back(networks_.back()->open_mailbox());
     }
   }
@@ -73,7 +80,7 @@ std::vector<std::byte> large(int seed) {
   return data;
 }
 
-class UnexpectedMessages : public ::testing::TestWithParam<int> {};
+class UnexpectedMessages : public ::testing::TestWithParam<LateKind> {};
 
 TEST_P(UnexpectedMessages, WaitInTheSender_UntilTheyAreAskedFor) {
   LateMailboxes mailbox(2, GetParam());
@@ -141,8 +148,13 @@ TEST_P(UnexpectedMessages, ToAReceiverThatEnds_Fail) {
   EXPECT_NE(sends.error, nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, UnexpectedMessages, ::testing::Values(1, 4),
-                         [](const auto& info) { return "Connections" + std::to_string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Over, UnexpectedMessages,
+                         ::testing::Values(LateKind{1, false}, LateKind{4, false}, LateKind{1, true},
+                                           LateKind{4, true}),
+                         [](const auto& info) {
+                           return (info.param.tls ? "Encrypted" : "") + std::string("Connections") +
+                                  std::to_string(info.param.connections);
+                         });
 
 // Whole operations.
 

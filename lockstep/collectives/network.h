@@ -8,6 +8,10 @@
 #include <optional>
 #include <string>
 
+namespace lockstep::coordination {
+class Tls;
+}
+
 namespace lockstep::collectives {
 
 inline constexpr int kUnexpectedMessagesMib = 16;  ///< the default
@@ -32,6 +36,9 @@ struct NetworkOptions {
 
   /// tcp: both ends of a connection prove that they know it; may be empty.
   std::string secret = {};
+
+  /// tcp: connections use it, at both ends; null: plain text. UCX has none: with it, the network is tcp.
+  std::shared_ptr<const coordination::Tls> tls = {};
 };
 
 /// How long a mailbox that closes waits until its last messages are on their way.
@@ -42,8 +49,8 @@ class Mailbox;
 /// What transports data between hosts.
 class Network : public std::enable_shared_from_this<Network> {
  public:
-  /// Throws Error for options that are not as above, if UCX is wanted and not installed, or if no interface
-  /// leads to another host. UCX is loaded by the first Network that uses it.
+  /// Throws Error for options that are not as above, if UCX is wanted and not installed, or with TLS, or if
+  /// no interface leads to another host. UCX is loaded by the first Network that uses it.
   static std::shared_ptr<Network> open(const NetworkOptions& options);
 
   virtual ~Network() = default;

@@ -18,7 +18,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/interfaces.h"
+#include "lockstep/coordination/tls.h"
+#include "lockstep/testing/certificates.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -30,17 +33,30 @@ struct NetworkKind {
   const char* name;
   const char* network;
   int connections;
+  enum { kPlain, kKey, kCertificates } tls = kPlain;
 };
 
 std::ostream& operator<<(std::ostream& out, const NetworkKind& kind) { return out << kind.name; }
+
+/// What both ends of the connections have; null: plain text.
+std::shared_ptr<const coordination::Tls> tls_of(const NetworkKind& kind, const std::string& secret) {
+  if (kind.tls == NetworkKind::kPlain) return nullptr;
+  if (kind.tls == NetworkKind::kKey) return coordination::Tls::from_secret(secret);
+  static const testing::TemporaryFolder& folder = *new testing::TemporaryFolder;
+  static const testing::TestAuthority& authority = *new testing::TestAuthority(folder.path(), "ours");
+  return coordination::Tls::load(authority.issue({}));
+}
 
 /// Mailboxes that all make progress, as those of several processes do.
 class Mailboxes {
  public:
   explicit Mailboxes(const NetworkKind& kind, int count = 2, std::string secret = "s") {
     for (int i = 0; i < count; ++i) {
-      networks_.push_back(Network::open(
-          {.interface = "lo", .network = kind.network, .connections = kind.connections, .secret = secret}));
+      networks_.push_back(Network::open({.interface = "lo",
+                                         .network = kind.network,
+                                         .connections = kind.connections,
+                                         .secret = secret,
+                                         .tls = tls_of(kind, secret)}));
       all_.push_back(networks_.back()->open_mailbox());
     }
   }
@@ -302,10 +318,16 @@ TEST_P(EachNetwork, SleepsUntilSomethingComes_OrIsWoken) {
 
 INSTANTIATE_TEST_SUITE_P(Of, EachNetwork,
                          ::testing::Values(NetworkKind{"Tcp", "tcp", 1}, NetworkKind{"TcpBy4", "tcp", 4},
+                                           NetworkKind{"Tls", "tcp", 1, NetworkKind::kKey},
+                                           NetworkKind{"TlsBy4", "tcp", 4, NetworkKind::kCertificates},
                                            NetworkKind{"Ucx", "ucx", 1}),
                          [](const auto& info) { return info.param.name; });
 
-const NetworkKind kTcp{"Tcp", "tcp", 1};
+const NetworkKind kTcp{"Tcp", "tcp", 1}, kTls{"Tls", "tcp", 1, NetworkKind::kKey};
+
+class EachTcp : public ::testing::TestWithParam<NetworkKind> {};
+INSTANTIATE_TEST_SUITE_P(Of, EachTcp, ::testing::Values(kTcp, kTls),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Network, NamesWhatItKnows) {
   EXPECT_THROW(Network::open({.interface = "lo", .network = "pigeons"}), Error);
@@ -320,8 +342,36 @@ TEST(Network, NamesWhatItKnows) {
   }
 }
 
-TEST(TcpNetwork, ASideWithoutTheSecret_IsRefused_AndSaysSo) {
-  Mailboxes ours(kTcp, 1), theirs(kTcp, 1, "another");
+TEST(Network, WhereOneSideEncryptsAndTheOtherDoesNot_SaysIt) {
+  Mailboxes plain(kTcp, 1), encrypted(kTls, 1);
+  for (const bool encrypts : {false, true}) {
+    try {
+      encrypts ? encrypted[0].connect(plain[0].address()) : plain[0].connect(encrypted[0].address());
+      ADD_FAILURE() << "it connected";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr(encrypts ? "this process encrypts" : "this process does not encrypt"));
+      EXPECT_THAT(error.what(), HasSubstr("LOCKSTEP_DATA_TLS"));
+    }
+  }
+}
+
+/// UCX, if it is asked for; a host that has RDMA would use it otherwise.
+TEST(Network, OfUcx_IsNotEncrypted) {
+  try {
+    Network::open({.interface = "lo", .network = "ucx", .tls = tls_of(kTls, "s")});
+    ADD_FAILURE() << "it opened";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("which UCX cannot do: set it to tcp"));
+  }
+  setenv("UCX_TLS", "tcp", 1);
+  EXPECT_THAT(Network::open({.interface = "lo", .tls = tls_of(kTls, "s")})->description(),
+              HasSubstr("TCP from 127.0.0.1:0 with TLS"));
+  unsetenv("UCX_TLS");
+}
+
+TEST_P(EachTcp, ASideWithoutTheSecret_IsRefused_AndSaysSo) {
+  Mailboxes ours(GetParam(), 1), theirs(GetParam(), 1, "another");
   const int endpoint = theirs[0].connect(ours[0].address());
   char never[4];
   Transfer receives = ours[0].receive(-1, 7, never, sizeof never),
@@ -333,6 +383,9 @@ TEST(TcpNetwork, ASideWithoutTheSecret_IsRefused_AndSaysSo) {
   }
   ASSERT_NE(theirs[0].broken(endpoint), nullptr);
   EXPECT_FALSE(ours[0].finished(receives));
+  if (GetParam().tls != NetworkKind::kPlain) {
+    EXPECT_THAT(theirs[0].broken(endpoint), HasSubstr("does not know this job's secret"));
+  }
   EXPECT_TRUE(theirs[0].finished(sends));
   EXPECT_NE(sends.error, nullptr);
   ours[0].cancel(receives);
@@ -346,15 +399,15 @@ FileDescriptor stranger(const std::string& address) {
   return fd;
 }
 
-TEST(TcpNetwork, StrangersThatSayNothing_DelayNobodyForLong) {
-  Mailboxes mailbox(kTcp);
+TEST_P(EachTcp, StrangersThatSayNothing_DelayNobodyForLong) {
+  Mailboxes mailbox(GetParam());
   std::deque<FileDescriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stranger(mailbox[1].address()));
   mailbox.connect();
 }
 
-TEST(TcpNetwork, WhatStrangersSay_HarmsNobody) {
-  Mailboxes mailbox(kTcp);
+TEST_P(EachTcp, WhatStrangersSay_HarmsNobody) {
+  Mailboxes mailbox(GetParam());
   std::minstd_rand random(7);
   std::deque<FileDescriptor> strangers;
   for (int i = 0; i < 100; ++i) {
@@ -368,7 +421,7 @@ TEST(TcpNetwork, WhatStrangersSay_HarmsNobody) {
 }
 
 /// What listens at the address is not a mailbox.
-TEST(TcpNetwork, AnAddressOfSomethingElse_IsBroken) {
+TEST_P(EachTcp, AnAddressOfSomethingElse_IsBroken) {
   FileDescriptor other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;
@@ -376,7 +429,7 @@ TEST(TcpNetwork, AnAddressOfSomethingElse_IsBroken) {
   socklen_t size = sizeof at;
   ASSERT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
   ASSERT_EQ(getsockname(other.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
-  Mailboxes mailbox(kTcp);
+  Mailboxes mailbox(GetParam());
   const std::string prefix = mailbox[1].address().substr(0, mailbox[1].address().rfind(' ') + 1),
                     address = prefix + "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
   const int refused = mailbox[0].connect(address);
@@ -389,7 +442,9 @@ TEST(TcpNetwork, AnAddressOfSomethingElse_IsBroken) {
   const std::string text(100, 'x');
   EXPECT_GT(send(accepted.get(), text.data(), text.size(), MSG_NOSIGNAL), 0);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[0].broken(endpoint) != nullptr; }));
-  EXPECT_THAT(mailbox[0].broken(endpoint), HasSubstr("not a process of Lockstep"));
+  EXPECT_THAT(mailbox[0].broken(endpoint),
+              HasSubstr(GetParam().tls == NetworkKind::kPlain ? "not a process of Lockstep"
+                                                              : "does not speak TLS 1.3"));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr char kTls[] = "tls:";  ///< Before the address for processes of other hosts.
+/// Before the address for processes of other hosts; by Protection.
+constexpr std::string_view kMarks[] = {"", "secret:", "tls:"};
 
 std::string word_of(const std::string& meeting, std::string_view purpose, int process) {
   return to_hex(coordination::authentication_code(meeting, purpose, std::to_string(process))).substr(0, 32);
@@ -43,8 +44,8 @@ std::optional<std::string> read_message(std::string_view bytes, Message& message
 }
 
 std::string Address::encode() const {
-  std::string text =
-      fmt::format("{} {} {} {} {}{}", name, token, to_hex(host), place, tls ? kTls : "", control);
+  std::string text = fmt::format("{} {} {} {} {}{}", name, token, to_hex(host), place,
+                                 kMarks[static_cast<std::size_t>(protection)], control);
   for (const auto& [device, address] : lanes) text += fmt::format(" {} {}", device, to_hex(address));
   return text;
 }
@@ -54,8 +55,13 @@ Address Address::decode(const std::string& text) {
   std::istringstream in(text);
   in >> address.name >> address.token >> address.host >> address.place >> address.control;
   address.host = from_hex(address.host);
-  address.tls = address.control.starts_with(kTls);
-  if (address.tls) address.control.erase(0, std::strlen(kTls));
+  for (const Protection each : {Protection::kSecret, Protection::kCertificates}) {
+    const std::string_view mark = kMarks[static_cast<std::size_t>(each)];
+    if (!address.control.starts_with(mark)) continue;
+    address.protection = each;
+    address.control.erase(0, mark.size());
+    break;
+  }
   std::string lane;
   for (int device; in >> device >> lane;) address.lanes[device] = from_hex(lane);
   return address;

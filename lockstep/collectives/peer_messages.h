@@ -46,11 +46,15 @@ struct Message {
 /// Reads the bytes of a message. Returns what is wrong with them, if they are none of this version.
 std::optional<std::string> read_message(std::string_view bytes, Message& message);
 
+/// How control connections between hosts are protected: both sides prove the secret, in plain text; TLS with
+/// a key made of it; TLS with certificates.
+enum class Protection : std::uint8_t { kNone, kSecret, kCertificates };
+
 /// The address of a process, as stored in the store.
 struct Address {
   std::string name, token, host, place;
-  std::string control = "-";         ///< for processes on other hosts; "-" if the job is on one host
-  bool tls = false;                  ///< whether it uses TLS there
+  std::string control = "-";                  ///< for processes on other hosts; "-" if the job is on one host
+  Protection protection = Protection::kNone;  ///< there
   std::map<int, std::string> lanes;  ///< the mailbox of each of its devices; empty if the job is on one host
 
   std::string encode() const;

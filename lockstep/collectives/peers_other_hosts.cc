@@ -35,9 +35,11 @@ void Peers::Impl::listen_to_other_hosts() {
       getsockname(other_hosts_.get(), address.get(), &size) != 0) {
     fail("cannot listen for processes of other hosts at {}: {}", address.to_string(), describe_error(errno));
   }
-  if (options_.tls.given()) tls_ = coordination::Tls::load(options_.tls);
+  tls_ = tls_between_hosts(options_);
   own_.control = address.to_string();
-  own_.tls = tls_ != nullptr;
+  own_.protection = tls_ == nullptr        ? Protection::kNone
+                    : options_.tls.given() ? Protection::kCertificates
+                                           : Protection::kSecret;
   listens_to_hosts_alone_.emplace(other_hosts_.get());
 }
 
@@ -118,7 +120,7 @@ void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point st
         options_.process_index, options_.process_count, own_.host, process, options_.process_count,
         target.host);
   }
-  if (target.tls != own_.tls) throw_without_common_tls(process, target);
+  if (target.protection != own_.protection) throw_without_common_tls(process, target);
   {
     std::lock_guard lock(mutex_);
     Peer& peer = peers_[process];
@@ -130,12 +132,21 @@ void Peers::Impl::connect_to_other_host(int process, steady_clock::time_point st
 }
 
 void Peers::Impl::throw_without_common_tls(int process, const Address& target) const {
-  const auto has = [](bool tls) { return tls ? "has certificates for TLS" : "has none"; };
+  const bool certificates =
+      own_.protection == Protection::kCertificates || target.protection == Protection::kCertificates;
+  const auto does = [&](Protection protection) {
+    if (certificates)
+      return protection == Protection::kCertificates ? "has certificates for TLS" : "has none";
+    return protection == Protection::kSecret ? "encrypts what it sends to other hosts" : "does not";
+  };
   fail(
-      "process {} of {} (host {}) {}, but process {} of {} (host {}) {}: set LOCKSTEP_TLS_CERTIFICATE, "
-      "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY for all processes of the job, or for none",
-      options_.process_index, options_.process_count, own_.host, has(own_.tls), process,
-      options_.process_count, target.host, has(target.tls));
+      "process {} of {} (host {}) {}, but process {} of {} (host {}) {}: set {} for all processes of the "
+      "job, or "
+      "for none",
+      options_.process_index, options_.process_count, own_.host, does(own_.protection), process,
+      options_.process_count, target.host, does(target.protection),
+      certificates ? "LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY"
+                   : "LOCKSTEP_DATA_TLS=1 (lockstep run --encrypt)");
 }
 
 void Peers::Impl::lose_unproved(const Connection& connection) {

@@ -49,6 +49,7 @@ WorldOptions options_of(coordination::KeyValueStore& store) {
   options.carries_data = false;
   options.job_secret = "secret";
   options.tls = TlsFiles::from(Environment::process());
+  options.encrypt = std::getenv("LOCKSTEP_DATA_TLS") != nullptr;
   return options;
 }
 
@@ -97,10 +98,15 @@ LOCKSTEP_CHILD(meets_the_other_and_sees_it_die) {
   EXPECT_LT(seconds_since(start), 5);
 }
 
-TEST_F(PeersOnHosts, WithCertificatesOrWithout_MeetAndSeeADeathAtOnce) {
-  for (const bool tls : {false, true}) {
+TEST_F(PeersOnHosts, WithCertificatesOrAKeyOrWithout_MeetAndSeeADeathAtOnce) {
+  for (const auto& [first, second] : std::vector<std::pair<testing::Variables, testing::Variables>>{
+           {{}, {}},
+           {variables(a_), variables(b_)},
+           {{{"LOCKSTEP_DATA_TLS", "1"}}, {{"LOCKSTEP_DATA_TLS", "1"}}}}) {
     const auto results =
-        run_two("meets_the_other_and_sees_it_die", tls ? a_ : TlsFiles(), tls ? b_ : TlsFiles());
+        testing::run_processes({.count = 2, .child = "meets_the_other_and_sees_it_die", .env_of = [&](int i) {
+                                  return i == 0 ? first : second;
+                                }});
     EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
     EXPECT_THAT(results[0].log, HasSubstr("met: process 1 of 2 (host"));
     EXPECT_THAT(results[1].log, HasSubstr("met: process 0 of 2 (host"));
@@ -138,6 +144,19 @@ TEST_F(PeersOnHosts, OneWithCertificatesAndOneWithout_BothSayIt) {
                 HasSubstr("set LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY")));
     }
   }
+}
+
+TEST_F(PeersOnHosts, OneThatEncryptsAndOneThatDoesNot_BothSayIt) {
+  const auto results = testing::run_processes(
+      {.count = 2, .child = "says_why_it_does_not_meet_the_other", .env_of = [](int i) {
+         return i == 0 ? testing::Variables{{"LOCKSTEP_DATA_TLS", "1"}} : testing::Variables{};
+       }});
+  EXPECT_THAT(results[0].log, AllOf(HasSubstr("said: process 0 of 2 (host "),
+                                    HasSubstr("encrypts what it sends to other hosts, but process 1 of 2"),
+                                    HasSubstr("does not: set LOCKSTEP_DATA_TLS=1")));
+  EXPECT_THAT(results[1].log,
+              AllOf(HasSubstr("said: process 1 of 2 (host "), HasSubstr("does not, but process 0"),
+                    HasSubstr("encrypts what it sends to other hosts: set LOCKSTEP_DATA_TLS=1")));
 }
 
 TEST_F(PeersOnHosts, CertificatesOfTwoAuthorities_BothSayIt) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/collectives/peer_messages.h"
 #include "lockstep/coordination/proof.h"
 
 namespace lockstep::collectives {
@@ -22,8 +23,8 @@ constexpr std::size_t kNonce = 16, kProof = 32, kId = 32;
 /// What small messages are read into, several at once; what is dropped goes there, too.
 constexpr std::size_t kBuffer = 64 << 10;
 
-/// The maximal number of parts that one call of the system sends.
-constexpr std::size_t kPartsAtOnce = 16;
+/// The maximal number of parts that one call of the system sends, and of TLS's records that one look reads.
+constexpr std::size_t kPartsAtOnce = 16, kRecordsAtOnce = 16;
 
 struct Challenge {
   char magic[kMagic.size()];
@@ -58,6 +59,7 @@ Link::Link(LinkOwner& owner, const LinkProof& proof, FileDescriptor socket)
   std::memcpy(challenge.magic, kMagic.data(), sizeof challenge.magic);
   std::memcpy(challenge.nonce, nonce_.data(), sizeof challenge.nonce);
   greeting_ = bytes_of(challenge);
+  begin_tls();
   send_some();
 }
 
@@ -86,14 +88,30 @@ void Link::mark(Request* request) {
 
 bool Link::wants_to_send() const {
   if (state_ == State::kEnded || state_ == State::kPushedOut) return false;
+  if (tls_ != nullptr && tls_->has_kept()) return true;
+  if (tls_ != nullptr && !tls_->is_open()) return false;
   return state_ == State::kConnecting || !greeting_.empty() || (state_ == State::kOpen && !queue_.empty());
 }
 
-/// Whether the greeting has left.
+void Link::begin_tls() {
+  if (proof_.tls == nullptr) return;
+  tls_ = accepted ? proof_.tls->accept(descriptor()) : proof_.tls->connect(descriptor());
+}
+
+ssize_t Link::put(std::span<const iovec> pieces) {
+  if (tls_ != nullptr) return tls_->write(pieces);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = pieces.size();
+  return sendmsg(descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// Whether the greeting has left, and what TLS has kept.
 bool Link::send_greeting() {
+  if (tls_ != nullptr && tls_->has_kept()) tls_->send_kept();
   while (!greeting_.empty()) {
-    const ssize_t sent =
-        ::send(descriptor(), greeting_.data(), greeting_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec all{greeting_.data(), greeting_.size()};
+    const ssize_t sent = put({&all, 1});
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) {
       if (!would_block(errno)) end(std::strerror(errno));
@@ -124,10 +142,7 @@ bool Link::send_some() {
     }
     ssize_t sent = 0;
     if (wanted != 0) {
-      msghdr message{};
-      message.msg_iov = pieces.data();
-      message.msg_iovlen = count;
-      sent = sendmsg(descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      sent = put({pieces.data(), count});
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) {
         // What the other side has sent before it ended the connection is still to be read: its end is found
@@ -160,7 +175,9 @@ void Link::connected() {
   // While it is being made there is no error either.
   sockaddr_storage to;
   size = sizeof to;
-  if (getpeername(descriptor(), reinterpret_cast<sockaddr*>(&to), &size) == 0) state_ = State::kGreeting;
+  if (getpeername(descriptor(), reinterpret_cast<sockaddr*>(&to), &size) != 0) return;
+  state_ = State::kGreeting;
+  begin_tls();
 }
 
 std::string Link::proof(bool accepts, const std::string& accepting, const std::string& connecting) const {
@@ -169,7 +186,8 @@ std::string Link::proof(bool accepts, const std::string& accepting, const std::s
   // The mailbox's own identity is told only to the job's processes.
   return coordination::authentication_code(
       proof_.secret + target, "lockstep data 1",
-      fmt::format("{} {} {} {} {}", accepts ? "accepts" : "connects", origin, number, accepting, connecting));
+      fmt::format("{} {} {} {} {}{}", accepts ? "accepts" : "connects", origin, number, accepting, connecting,
+                  tls_ != nullptr ? " " + to_hex(tls_->binding()) : ""));
 }
 
 /// Goes on with the greeting; whether there may be more of it in the buffer.
@@ -228,6 +246,7 @@ bool Link::read_some() {
   if (state_ == State::kConnecting) connected();
   if (state_ == State::kEnded || state_ == State::kPushedOut || state_ == State::kConnecting || held_)
     return false;
+  if (tls_ != nullptr) return read_through_tls();
   std::array<iovec, 2> pieces;
   std::size_t count = 0, direct = 0;
   if (in_part_ && from_ == until_ && incoming_->into != nullptr) {
@@ -241,13 +260,7 @@ bool Link::read_some() {
   }
   if (got < 0 && errno == EAGAIN) return false;
   if (got <= 0) {
-    const bool spoke = accepted || state_ != State::kGreeting || until_ != 0;
-    end(got == 0 ? "the other side ended the connection" : std::strerror(errno));
-    if (!spoke) {
-      state_ = State::kPushedOut;
-      alone_.reset();
-      socket_ = FileDescriptor();
-    }
+    end_of_reading(got, errno);
     return true;
   }
   const auto bytes = static_cast<std::size_t>(got);
@@ -256,6 +269,56 @@ bool Link::read_some() {
   if (in_place != 0) arrived(in_place);
   parse();
   return true;
+}
+
+bool Link::read_through_tls() {
+  bool any = false;
+  for (std::size_t record = 0; record < kRecordsAtOnce && !held_ && !has_ended(); ++record) {
+    if (record != 0 && !tls_->may_have_more()) break;  // the socket will say when there is
+    const bool direct = in_part_ && from_ == until_ && incoming_->into != nullptr;
+    if (from_ == until_) from_ = until_ = 0;
+    std::byte* const into =
+        direct ? incoming_->into + part_.offset + (part_.length - missing_) : buffer_.data() + until_;
+    const bool was_open = tls_->is_open();
+    const ssize_t got = tls_->read(into, direct ? missing_ : buffer_.size() - until_);
+    const int error = errno;
+    if (!was_open && tls_->is_open()) send_some();
+    if (got < 0 && error == EAGAIN) break;
+    any = true;
+    if (got <= 0) {
+      end_of_reading(got, error);
+      break;
+    }
+    const auto bytes = static_cast<std::size_t>(got);
+    if (direct) {
+      arrived(bytes);
+    } else {
+      until_ += bytes;
+      parse();
+    }
+  }
+  return any;
+}
+
+void Link::end_of_reading(ssize_t got, int error) {
+  const bool spoke = accepted || state_ != State::kGreeting || until_ != 0 || (tls_ && tls_->has_heard());
+  if (got == 0) {
+    end("the other side ended the connection");
+  } else if (error != EPROTO || tls_ == nullptr) {
+    end(std::strerror(error));
+  } else if (state_ == State::kOpen) {
+    end(fmt::format(
+        "{}: something on the way has changed the data; look at the network cards, and at what is "
+        "between the hosts",
+        tls_->trouble()));
+  } else {
+    end(fmt::format("TLS with it does not come about: {}", tls_->trouble()));
+  }
+  if (spoke) return;
+  state_ = State::kPushedOut;
+  alone_.reset();
+  tls_.reset();
+  socket_ = FileDescriptor();
 }
 
 bool Link::go_on() {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "lockstep/collectives/confirmations.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/tcp_inbox.h"
+#include "lockstep/coordination/tls.h"
+#include "lockstep/coordination/tls_stream.h"
 
 namespace lockstep::collectives {
 
@@ -46,9 +49,11 @@ class LinkOwner {
 struct LinkProof {
   std::string secret;
   MailboxId own;
+  std::shared_ptr<const coordination::Tls> tls = {};  ///< null: plain text
 };
 
-/// One of the connections to another mailbox. Nothing blocks. Begins with
+/// One of the connections to another mailbox. Nothing blocks. With TLS, everything goes through it. Begins
+/// with
 ///   accepting side    a magic number and a random number
 ///   connecting side   its mailbox, which link this is, a random number, its proof
 ///   accepting side    its proof
@@ -82,6 +87,8 @@ class Link {
 
   /// Reads what has come, some of it at a time; returns whether there was anything, the end included.
   bool read_some();
+  /// Whether there may be something to read although the socket is not readable.
+  bool may_have_more() const { return tls_ != nullptr && tls_->may_have_more() && !held_ && !has_ended(); }
   /// Whether it waits until its owner takes the part that has begun.
   bool is_held() const { return held_; }
   /// Whether it waits for room for a message that nobody has asked for.
@@ -122,7 +129,13 @@ class Link {
   bool shake_hands();
   std::string proof(bool accepts, const std::string& accepting, const std::string& connecting) const;
   bool send_greeting();
-  void take(std::size_t direct, std::size_t buffered);
+  /// Begins TLS, if it is used.
+  void begin_tls();
+  /// As sendmsg.
+  ssize_t put(std::span<const iovec> pieces);
+  bool read_through_tls();
+  /// There is nothing more to read, as the read says that gave `got` and this errno.
+  void end_of_reading(ssize_t got, int error);
   void parse();
   bool begin_part();
   void arrived(std::size_t bytes);
@@ -131,6 +144,7 @@ class Link {
   const LinkProof& proof_;
   FileDescriptor socket_;
   std::optional<NotForChildren> alone_;
+  std::unique_ptr<coordination::TlsStream> tls_;  ///< null: plain text, or it is being connected
   State state_;
   bool held_ = false;
   std::string trouble_;

@@ -51,8 +51,8 @@ class TcpNetwork : public Network {
     if (options.unexpected_messages_mib < 1)
       fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: expected a number from 1",
            options.unexpected_messages_mib);
-    description_ = fmt::format("TCP from {}, connections to each other device: {}", own.to_string(),
-                               options.connections);
+    description_ = fmt::format("TCP from {}{}, connections to each other device: {}", own.to_string(),
+                               options.tls != nullptr ? " with TLS" : "", options.connections);
   }
 
   const std::string& description() const override { return description_; }
@@ -69,7 +69,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
  public:
   explicit TcpMailbox(std::shared_ptr<TcpNetwork> network)
       : network_(std::move(network)),
-        proof_{network_->options.secret, random_hex()},
+        proof_{network_->options.secret, random_hex(), network_->options.tls},
         events_(epoll_create1(EPOLL_CLOEXEC)),
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -83,7 +83,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     if (bind(listener_.get(), address.get(), size) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
         getsockname(listener_.get(), address.get(), &size) != 0)
       fail("cannot listen for data of other hosts at {}: {}", address.to_string(), describe_error(errno));
-    address_ = fmt::format("{}{} {}", kTcpAddress, proof_.own, address.to_string());
+    address_ =
+        fmt::format("{}{} {}", proof_.tls ? kTlsAddress : kTcpAddress, proof_.own, address.to_string());
     add(listener_.get(), EPOLLIN, &listener_);
     add(timer_.get(), EPOLLIN, &timer_);
   }
@@ -107,7 +108,9 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     const std::optional<Target> target = parse(address);
     if (!target) {
       peers_.emplace_back().error = "it has no address";
-      if (!address.starts_with(kTcpAddress)) throw_other_network("TCP sockets", "UCX");
+      const bool encrypts = address.starts_with(kTlsAddress);
+      if (!encrypts && !address.starts_with(kTcpAddress)) throw_other_network("TCP sockets", "UCX");
+      if (encrypts != (proof_.tls != nullptr)) throw_other_encryption(!encrypts);
       fail("\"{}\" is no address of another process", address);
     }
     // It has called first.
@@ -205,6 +208,9 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       sweep();
       return any;
     }
+    // What TLS has read already makes no socket readable.
+    for (std::size_t i = 0; i < links_.size(); ++i)
+      if (links_[i]->may_have_more()) any |= links_[i]->read_some();
     settle_interest();
     std::array<epoll_event, 64> ready;
     const int count = epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), 0);
@@ -230,11 +236,11 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   // The events stay until they have been dealt with.
   bool arm() override {
     settle_interest();
-    return true;
+    return std::ranges::none_of(links_, [](const auto& link) { return link->may_have_more(); });
   }
 
   void sleep(std::chrono::milliseconds limit) override {
-    arm();
+    if (!arm()) limit = {};
     pollfd polled[2] = {{descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     turn_ = kLookAtAll - 1;  // then look at all
     if (poll(polled, 2, static_cast<int>(limit.count())) <= 0 || polled[1].revents == 0) return;
@@ -285,8 +291,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     return peer;
   }
 
-  static std::optional<Target> parse(std::string_view address) {
-    if (!address.starts_with(kTcpAddress)) return std::nullopt;
+  std::optional<Target> parse(std::string_view address) const {
+    if (!address.starts_with(proof_.tls ? kTlsAddress : kTcpAddress)) return std::nullopt;
     address.remove_prefix(kTcpAddress.size());
     const std::size_t space = address.find(' ');
     if (space != 32) return std::nullopt;

@@ -22,6 +22,7 @@ struct Layout {
   int devices_per_process = 1;
   int hosts = 1;
   const char* network = "tcp";  ///< between the hosts, as kNetworkVariable has it
+  bool certificates = false;    ///< for it
 
   int devices() const { return processes * devices_per_process; }
   std::vector<int> device_process() const;
@@ -31,7 +32,8 @@ struct Layout {
 /// An environment variable of children: the number of simulated hosts, if the child does not set it itself.
 inline constexpr const char* kHostsVariable = "TEST_HOSTS";
 
-/// The same for the network between them: "ucx", "tcp", or "tcp:4" with that number of connections.
+/// The same for the network between them: "ucx", "tcp", "tls", encrypted with the certificates of the child's
+/// environment or else a secret; "tcp:4" and "tls:4" with that number of connections.
 inline constexpr const char* kNetworkVariable = "TEST_NETWORK";
 
 /// The arena from which the members of a test's Worlds read in place.

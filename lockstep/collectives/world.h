@@ -57,7 +57,11 @@ struct WorldOptions {
   std::string meeting;
   std::string
       job_secret;  ///< processes of different hosts prove to each other that they know it; may be empty
-  coordination::TlsFiles tls;  ///< if set, processes of different hosts use TLS
+  coordination::TlsFiles tls;  ///< if set, control connections between hosts use TLS with these
+
+  /// Everything that processes of different hosts send to each other is encrypted: TLS with `tls`, or with a
+  /// key from `job_secret`; the same in all processes.
+  bool encrypt = false;
 
   /// Whether this World implements the collectives between hosts. If the platform has its own, no
   /// Network is opened.
@@ -102,8 +106,8 @@ class World {
  public:
   /// Makes this process reachable and returns; connections are made in the background. Throws Error if the
   /// options contradict each other, `algorithms` is invalid, no socket can be opened, or the job is on
-  /// several hosts and Network::open throws it; InitializationError as
-  /// coordination::Tls::load does.
+  /// several hosts and Network::open throws it; InitializationError as coordination::Tls::load does, and in a
+  /// job on several hosts with `encrypt` that has neither certificates nor a secret.
   static std::unique_ptr<World> create(WorldOptions options);
 
   /// Leaves. No collective may be in progress.

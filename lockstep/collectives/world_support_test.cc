@@ -38,15 +38,19 @@ WorldOptions child_options(coordination::KeyValueStore& store, int devices_per_p
   const char* const given = std::getenv(kNetworkVariable);
   const std::string network = given != nullptr ? given : "tcp";
   const std::size_t colon = network.find(':');
+  const bool encrypt = network.starts_with("tls");
   return {.process_index = testing::child_index(),
           .process_count = testing::child_count(),
           .device_process = layout.device_process(),
           .process_host = layout.process_host(),
-          .network = network.substr(0, colon),
+          .network = encrypt ? "tcp" : network.substr(0, colon),
           .data_connections = colon == network.npos ? 1 : std::stoi(network.substr(colon + 1)),
           .interface = hosts > 1 ? "lo" : "",
           .store = &store,
           .job_id = "test",
+          .job_secret = encrypt ? "a secret of the tests" : "",
+          .tls = encrypt ? coordination::TlsFiles::from(Environment::process()) : coordination::TlsFiles{},
+          .encrypt = encrypt,
           .arena = test_arena()};
 }
 
