@@ -129,6 +129,7 @@ void Attempt::Impl::start() {
   settings.initialization_timeout = options_.initialization_timeout;
   settings.shutdown_timeout = options_.shutdown_timeout;
   settings.interface = options_.interface;
+  settings.encrypt = options_.encrypt;
   if (options_.log_folder) settings.log_folder = std::filesystem::absolute(*options_.log_folder).string();
   settings.terminal = isatty(STDOUT_FILENO) == 1;
   std::map<std::string, std::string> common = options_.variables;

@@ -62,6 +62,8 @@ struct JobOptions {
   /// interface's address, or else one that is determined automatically.
   std::optional<std::string> coordinator_address, interface;
 
+  bool encrypt = false;  ///< what processes send to other hosts
+
   std::map<std::string, std::string> variables;  ///< for all processes
 
   std::optional<StatusPageOptions> status_page;  ///< a page that shows the job while it runs; nullopt: none

@@ -56,6 +56,7 @@ std::map<std::string, std::string> process_variables(const JobIdentity& job, con
   };
   if (settings.terminal) variables.emplace("LOCKSTEP_TERMINAL", "1");  // progress may be drawn in place
   if (settings.interface) variables["LOCKSTEP_INTERFACE"] = *settings.interface;
+  if (settings.encrypt) variables["LOCKSTEP_DATA_TLS"] = "1";
   if (settings.log_folder) variables["LOCKSTEP_LOG_DIR"] = *settings.log_folder;
   tell("LOCKSTEP_NUM_CPU_DEVICES", settings.devices_per_process);
   tell("LOCKSTEP_HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);

@@ -28,6 +28,7 @@ struct ProcessSettings {
   std::optional<int> initialization_timeout;
   std::optional<int> shutdown_timeout;
   std::optional<std::string> interface;   ///< the network interface to use on every host
+  bool encrypt = false;                   ///< what goes to other hosts
   std::optional<std::string> log_folder;  ///< the folder for metrics
   bool terminal = false;                  ///< standard output is shown on a terminal, through the launcher
 };

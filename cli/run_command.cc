@@ -303,6 +303,11 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       ->envname("LOCKSTEP_INTERFACE")
       ->option_text("NAME (Env: LOCKSTEP_INTERFACE)")
       ->group(group);
+  run->add_flag(
+         "--encrypt", options->encrypt,
+         "Encrypt what processes send to other hosts, by TLS with the job's certificates, or else with a "
+         "key made of its secret (LOCKSTEP_DATA_TLS=1)")
+      ->group(group);
   run->add_option(
          "--coordinator-address", given->coordinator_address,
          "This host's address for the coordinator, as others reach it (default: detected; any free port)")

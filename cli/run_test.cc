@@ -285,6 +285,7 @@ TEST(Tool, HelpNamesTheVariablesThatAProcessGets) {
                             .initialization_timeout = 1,
                             .shutdown_timeout = 1,
                             .interface = "lo",
+                            .encrypt = true,
                             .log_folder = "/logs",
                             .terminal = true};
   unsetenv("NPROC");

@@ -112,6 +112,13 @@ struct InitializeOptions {
   /// must have the same. Throws InitializationError on platforms whose compiler makes the collectives.
   std::optional<bool> reproducible_sums;
 
+  /// Everything that processes of different hosts send to each other is encrypted: TLS 1.3, with the job's
+  /// certificates, or else with a key made of its secret (docs/transport.md, "Encryption").
+  /// LOCKSTEP_DATA_TLS, or `lockstep run --encrypt`; off. All processes of a job must have the same. Throws
+  /// InitializationError in a job on several hosts that has neither certificates nor a secret, or whose
+  /// platform's compiler makes the collectives.
+  std::optional<bool> data_tls;
+
   /// Data that other hosts send to a device before it has come to the operation hold at most so many MiB of
   /// this process's memory, and then wait in the sender (docs/transport.md, "A receiver that is late");
   /// LOCKSTEP_UNEXPECTED_MESSAGES_MIB, 16.

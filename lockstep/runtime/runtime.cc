@@ -157,6 +157,13 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
         platform_->name());
   }
   exchange_topology();
+  if (settings_.data_tls && native_collectives() && topology_->hosts().size() > 1) {
+    lockstep::fail<InitializationError>(
+        "[initialize] data_tls is set, but the compiler of the platform {} makes the collectives, and sends "
+        "the "
+        "data to other hosts in plain text; unset it, or LOCKSTEP_DATA_TLS, or use the platform cpu",
+        platform_->name());
+  }
   collectives::tune_allocator(client_->plugin()->library(), !native_collectives() && shares_its_host());
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
@@ -181,6 +188,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
        .meeting = topology_->meeting(),
        .job_secret = settings_.place.job_secret,
        .tls = coordination::TlsFiles::from(Environment::process()),
+       .encrypt = settings_.data_tls,
        .carries_data = !native_collectives(),
        .algorithms = Environment::process().get("LOCKSTEP_ALGORITHMS").value_or(""),
        .reproducible_sums = settings_.reproducible_sums,
@@ -353,18 +361,25 @@ void Runtime::exchange_topology() {
     if (process_index() == 0) {
       std::vector<std::string> entries;
       for (auto& [key, entry] : store()->get_directory(local)) entries.push_back(std::move(entry));
-      topology_.emplace(entries, coordination::random_nonce(), settings_.reproducible_sums);
+      topology_.emplace(
+          entries, coordination::random_nonce(),
+          CommonOptions{.reproducible_sums = settings_.reproducible_sums, .data_tls = settings_.data_tls});
       store()->set(global, topology_->encode());
       store()->erase(local);
     } else {
       topology_.emplace(store()->get(global, timeout), process_count());
     }
-    if (topology_->reproducible_sums() != settings_.reproducible_sums) {
+    const auto compare = [&](const char* name, const char* variable, bool own, bool theirs) {
+      if (own == theirs) return;
       lockstep::fail<InitializationError>(
-          "[initialize] reproducible_sums is {} in process {} of {}, but {} in process 0: set it, or "
-          "LOCKSTEP_REPRODUCIBLE_SUMS, to the same in all processes",
-          settings_.reproducible_sums, process_index(), process_count(), topology_->reproducible_sums());
-    }
+          "[initialize] {} is {} in process {} of {}, but {} in process 0: set it, or {}, to the same in all "
+          "processes",
+          name, own, process_index(), process_count(), theirs, variable);
+    };
+    const CommonOptions& common = topology_->options();
+    compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", settings_.reproducible_sums,
+            common.reproducible_sums);
+    compare("data_tls", "LOCKSTEP_DATA_TLS (lockstep run --encrypt)", settings_.data_tls, common.data_tls);
   }
   for (int process = 0; process < process_count(); ++process) {
     int ordinal = 0;

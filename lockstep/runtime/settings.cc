@@ -277,6 +277,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
                   "unexpected_messages_mib", 1, settings.unexpected_messages_mib);
   settings.interface = text(options.interface, environment, "INTERFACE");
   settings.reproducible_sums = flag(options.reproducible_sums, environment, "REPRODUCIBLE_SUMS");
+  settings.data_tls = flag(options.data_tls, environment, "DATA_TLS");
   if (!settings.interface.empty() && place.num_processes > 1)
     interface_address = address_of(settings.interface, system);
 

@@ -42,6 +42,7 @@ struct Settings {
   int unexpected_messages_mib = collectives::kUnexpectedMessagesMib;
   std::string interface;  ///< the network interface for connections to other hosts; empty: any
   bool reproducible_sums = false;
+  bool data_tls = false;  ///< what goes to other hosts is encrypted
 
   CompileCacheOptions compile_cache;
   std::int64_t max_compiled_programs = kDefaultMaxKept;

@@ -249,6 +249,7 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
                                     {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
                                     {prefix + "MAX_COMPILED_PROGRAMS", "12"},
                                     {prefix + "REPRODUCIBLE_SUMS", "1"},
+                                    {prefix + "DATA_TLS", "1"},
                                     {prefix + "UNEXPECTED_MESSAGES_MIB", "5"},
                                     {prefix + "LOG_COMPILES", "1"},
                                     {prefix + "DEBUG_NANS", "True"},
@@ -256,6 +257,7 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
                                     {prefix + "DISABLE_JIT", "yes"}}));
     EXPECT_EQ(settings.max_compiled_programs, 12);
     EXPECT_TRUE(settings.reproducible_sums);
+    EXPECT_TRUE(settings.data_tls);
     EXPECT_EQ(settings.unexpected_messages_mib, 5);
     EXPECT_TRUE(settings.debug.log_compiles);
     EXPECT_TRUE(settings.debug.nans);

@@ -144,8 +144,8 @@ std::string ProcessEntry::encode() const {
 
 Topology::Topology(const ProcessEntry& only) : Topology(std::vector{only.encode()}, "") {}
 
-Topology::Topology(const std::vector<std::string>& entries, std::string meeting, bool reproducible_sums)
-    : meeting_(std::move(meeting)), reproducible_sums_(reproducible_sums) {
+Topology::Topology(const std::vector<std::string>& entries, std::string meeting, const CommonOptions& options)
+    : meeting_(std::move(meeting)), options_(options) {
   Numbers<HostEntry> hosts(hosts_);
   HostsAlike alike;
   Numbers<ProcessShape> shapes(shapes_);
@@ -170,7 +170,7 @@ Topology::Topology(std::string_view encoded, int processes) {
   };
   check(from.ParseFromArray(encoded.data(), static_cast<int>(encoded.size())));
   meeting_ = from.meeting();
-  reproducible_sums_ = from.reproducible_sums();
+  options_ = {.reproducible_sums = from.reproducible_sums(), .data_tls = from.data_tls()};
   for (const wire::Host& host : from.hosts()) {
     check(host.identity().size() == kDigestBytes);
     hosts_.push_back(host_from_wire(host));
@@ -194,7 +194,8 @@ Topology::Topology(std::string_view encoded, int processes) {
 std::string Topology::encode() const {
   wire::Topology to;
   to.set_meeting(meeting_);
-  to.set_reproducible_sums(reproducible_sums_);
+  to.set_reproducible_sums(options_.reproducible_sums);
+  to.set_data_tls(options_.data_tls);
   for (const HostEntry& host : hosts_) *to.add_hosts() = host_to_wire(host);
   for (const ProcessShape& shape : shapes_) *to.add_shapes() = shape_to_wire(shape);
   wire::Run* run = nullptr;

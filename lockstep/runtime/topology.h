@@ -59,6 +59,11 @@ struct ProcessEntry {
   std::string encode() const;
 };
 
+/// Options of `initialize()` that all processes of a job must have alike.
+struct CommonOptions {
+  bool reproducible_sums = false, data_tls = false;
+};
+
 /// All processes of the job. Its encoding takes about 40 bytes for each host and 12 for each process.
 class Topology {
  public:
@@ -67,7 +72,7 @@ class Topology {
 
   /// From the encoded entry of each process, in order, and a string that only they are to know. Throws
   /// InitializationError if one is not a ProcessEntry.
-  Topology(const std::vector<std::string>& entries, std::string meeting, bool reproducible_sums = false);
+  Topology(const std::vector<std::string>& entries, std::string meeting, const CommonOptions& options = {});
 
   /// Throws InitializationError unless it is the topology of this number of processes.
   Topology(std::string_view encoded, int processes);
@@ -76,7 +81,7 @@ class Topology {
 
   int process_count() const { return static_cast<int>(pids_.size()); }
   const std::string& meeting() const { return meeting_; }
-  bool reproducible_sums() const { return reproducible_sums_; }  ///< as process 0 has it
+  const CommonOptions& options() const { return options_; }  ///< as process 0 has them
   const std::vector<HostEntry>& hosts() const { return hosts_; }
   int host_of(int process) const { return host_of_[static_cast<std::size_t>(process)]; }
   const HostEntry& host(int process) const { return hosts_[static_cast<std::size_t>(host_of(process))]; }
@@ -88,7 +93,7 @@ class Topology {
 
  private:
   std::string meeting_;
-  bool reproducible_sums_ = false;
+  CommonOptions options_;
   std::vector<HostEntry> hosts_;
   std::vector<ProcessShape> shapes_;
   std::vector<int> host_of_, shape_of_;  // of each process
