@@ -4,14 +4,19 @@
 
     benchmarks/two_hosts/two_hosts.py [--quick] [--rounds N] [--processes 1,2] [--networks tcp,ucx]     (as root)
     benchmarks/two_hosts/two_hosts.py --overlap 500mbit,1gbit,2gbit [--rounds N]
+    benchmarks/two_hosts/two_hosts.py --encryption [--rounds N]
 
 Prints for each size the median time of a call on process 0, the median of the rounds, and JAX's divided by that of
-Lockstep's first network (tcp, tcp:4 with 4 connections, ucx). Where iperf3 is installed, also what it reaches both ways
-at a time, and the share of it that a large psum of two processes reaches: each sends and receives what it sums, once.
+Lockstep's first network (tcp, tcp:4 with 4 connections, tls: tcp with LOCKSTEP_DATA_TLS, ucx). Where iperf3 is
+installed, also what it reaches both ways at a time, and the share of it that a large psum of two processes reaches: each
+sends and receives what it sums, once.
 The programs are those of benchmarks/compare_jax, the hosts those of tests/recipes/netns-two-hosts.sh.
 
 --overlap: a training step whose gradients are summed over the hosts (training_step.cc), at these rates of the network:
 the sums beside the backward pass, each in its place, and without any.
+
+--encryption: the bytes that each of two processes sends, and receives, in a second of psums of three sizes, in plain text
+and encrypted, alternately; without JAX.
 """
 import argparse
 import json
@@ -53,7 +58,9 @@ def commands(side, per_host, port, build, python, arguments):
     else:
         program = [str(build / "benchmarks" / "compare_collectives")]
         network, _, connections = side.partition(":")
-        variables_of = lambda index: {"LOCKSTEP_NETWORK": network, "LOCKSTEP_DATA_CONNECTIONS": connections or 1,
+        variables_of = lambda index: {"LOCKSTEP_NETWORK": "tcp" if network == "tls" else network,
+                                      "LOCKSTEP_DATA_TLS": int(network == "tls"),
+                                      "LOCKSTEP_DATA_CONNECTIONS": connections or 1,
                                       **variables_of_lockstep(count, index, port)}
     return on_hosts(per_host, variables_of, [*program, *arguments])
 
@@ -122,6 +129,23 @@ def measure(options):
     print(json.dumps(samples), file=sys.stderr)
 
 
+def measure_encryption(options):
+    sizes = {64 * KIB: 2000, MIB: 300, 64 * MIB: 10}
+    arguments = ["--kinds", "all-reduce", "--sizes", ",".join(f"{size}:{calls}" for size, calls in sizes.items())]
+    samples = {}
+    for round_ in range(options.rounds):
+        for number, side in enumerate(("tcp", "tls")):
+            started = list(commands(side, 1, 5200 + 2 * round_ + number, options.build, None, arguments))
+            for found in compare.run(started, options.timeout)[1]:
+                if found["measure"] == "collective":
+                    samples.setdefault((found["bytes"], side), []).append(found["median_us"])
+    print(f"{'':10}{'plain':>14}{'encrypted':>14}{'ratio':>8}")
+    for size in sizes:
+        plain, encrypted = (statistics.median(samples[size, side]) for side in ("tcp", "tls"))
+        print(f"{compare.label(size):>10}{size / plain / 1000:>9.2f} GB/s{size / encrypted / 1000:>9.2f} GB/s"
+              f"{plain / encrypted:>8.2f}")
+
+
 def measure_overlap(options, rate):
     """One line of the table: the medians of the rounds."""
     found = {}
@@ -146,6 +170,7 @@ def main():
     parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
     parser.add_argument("--overlap", help="rates of the network, such as 1gbit,2gbit",
                         type=lambda text: text.split(","))
+    parser.add_argument("--encryption", action="store_true", help="plain text against TLS")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -159,6 +184,11 @@ def main():
         for rate in options.overlap:
             subprocess.run([recipe, "-r", rate, sys.executable, __file__, *rest, "--overlap", rate], check=True)
         return
+    if options.encryption and "ON" in os.environ:
+        measure_encryption(options)
+        return
+    if options.encryption:
+        sys.exit(subprocess.run([recipe, sys.executable, __file__, *sys.argv[1:]]).returncode)
     options.python = options.python or compare.jax_python(ROOT / "build" / "compare_jax" / "venv")
     if "ON" in os.environ:
         measure(options)

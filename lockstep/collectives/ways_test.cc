@@ -20,10 +20,10 @@ using ::testing::HasSubstr;
 
 // The thread sanitizer makes all this many times slower.
 #ifdef __SANITIZE_THREAD__
-const std::vector<std::int64_t> kCounts = {0, 3, 5'000, 70'001};
+const std::vector<std::int64_t> kLengths = {0, 3, 5'000, 70'001};
 const std::vector<std::int64_t> kInexactCounts = {400'003};
 #else
-const std::vector<std::int64_t> kCounts = {0, 3, 900, 5'000, 70'001, 300'000};
+const std::vector<std::int64_t> kLengths = {0, 3, 900, 5'000, 70'001, 300'000};
 const std::vector<std::int64_t> kInexactCounts = {4'097, 131'072, 400'003};
 #endif
 
@@ -82,7 +82,7 @@ void expect_what_it_is(World& world, Kind kind, int device) {
   const auto value = [](int of, std::int64_t at) {
     return static_cast<std::int32_t>(of * 1'000'003 + at * 7);
   };
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kLengths) {
     for (int root : kind == Kind::kBroadcast ? std::vector{0, n - 2} : std::vector{0}) {
       const Call call = make_call({.kind = kind, .dtype = DType::kI32, .count = count, .root = root}, n);
       std::vector<std::int32_t> in(call.input_bytes / 4), out(call.output_bytes / 4);

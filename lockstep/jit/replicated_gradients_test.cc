@@ -21,7 +21,7 @@ using test::line_mesh;
 using test::waves;
 
 /// A layer of parameters p on a batch x; p[0] is what has the gradient.
-using Layer = std::function<Array(Array, Array)>;
+using Network = std::function<Array(Array, Array)>;
 using Loss = std::function<Array(Array, Array)>;
 
 struct Sums {
@@ -29,7 +29,7 @@ struct Sums {
 };
 
 /// The gradient in p, p whole and x split over four devices, is that on one device. What its sums cost.
-Sums sums_of_gradient(const Layer& layer, const Array& p, const Array& x) {
+Sums sums_of_gradient(const Network& layer, const Array& p, const Array& x) {
   const Loss plain = [&](Array p, Array x) { return mean(layer(p, x)); };
   const Loss parallel = shard_map([&](Array p, Array x) { return pmean(mean(layer(p, x)), "x"); },
                                   {line_mesh(), {P(), P("x")}, {P()}});
@@ -46,7 +46,7 @@ Sums sums_of_gradient(const Layer& layer, const Array& p, const Array& x) {
 
 TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
   const Array x = waves({256, 4}), bias = waves({4}, 3);
-  const std::map<std::string, Layer> layers = {
+  const std::map<std::string, Network> layers = {
       {"bias", [](Array b, Array x) { return tanh(x + b); }},
       {"scale", [](Array s, Array x) { return sin(x * s); }},
       {"scale and bias of one array", [](Array s, Array x) { return tanh(x * s + s); }},
@@ -56,11 +56,11 @@ TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
        }},
       {"broadcast", [](Array b, Array x) { return tanh(x * broadcast_to(b, x.shape())); }},
       {"function of the bias", [](Array b, Array x) { return tanh(x - exp(b)); }},
-      {"remat", remat(Layer([](Array b, Array x) { return tanh(x + b); }))},
+      {"remat", remat(Network([](Array b, Array x) { return tanh(x + b); }))},
       {"vmap",
        [](Array b, Array x) {
-         return vmap(Layer([](Array b, Array v) { return tanh(v * b + b); }), {.in_axes = {std::nullopt, 0}})(
-             b, x);
+         return vmap(Network([](Array b, Array v) { return tanh(v * b + b); }),
+                     {.in_axes = {std::nullopt, 0}})(b, x);
        }},
       {"loop, a constant of it",
        [](Array b, Array x) {
@@ -83,7 +83,7 @@ TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
 }
 
 TEST(ReplicatedGradients, OfALoopsElements_AreAddedUpBehindIt) {
-  const Layer layers = [](Array ws, Array x) {
+  const Network layers = [](Array ws, Array x) {
     auto step = [](Array h, Array w) { return std::pair(tanh(h * w), std::tuple<>()); };
     return scan(step, x, ws).first;
   };
@@ -98,7 +98,7 @@ TEST(ReplicatedGradients, OfAScalar_AreFourBytes) {
                                   {line_mesh(), {P(), P("x")}, {P()}});
   for (const auto& line : jit(grad(parallel)).lower(ones({}), x).communication()) EXPECT_EQ(line.bytes, 4);
   // What is chosen out of many is added up where it is small.
-  const Layer chosen = [](Array table, Array x) { return tanh(x * slice(table, {8}, {12})); };
+  const Network chosen = [](Array table, Array x) { return tanh(x * slice(table, {8}, {12})); };
   EXPECT_EQ(sums_of_gradient(chosen, waves({4096}), x).bytes, 16);
 }
 

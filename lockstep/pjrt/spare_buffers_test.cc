@@ -119,7 +119,9 @@ TEST_F(SpareBuffersTest, OfThreads_AreNeverGivenToTwo) {
       std::fill_n(values, 16, own);
       if (i % 7 == 0) std::this_thread::yield();
       EXPECT_EQ(std::count(values, values + 16, own), 16);
-      if (i % 5 == 0) EXPECT_NE(buffer.get(), nullptr);
+      if (i % 5 == 0) {
+        EXPECT_NE(buffer.get(), nullptr);
+      }
     }
   };
   std::thread one([&] { use(1); }), two([&] { use(2); });

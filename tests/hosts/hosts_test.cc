@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -89,9 +91,12 @@ class TwoHostsWithCertificates : public TwoHosts {
 };
 
 TEST_F(TwoHostsWithCertificates, TrainTheDigitsTogether) {
-  const std::string log =
-      train("nothing", {"--epochs", "2"}, variables(authority_.issue({.addresses = "IP:10.77.0.1"})));
-  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  for (const char* encrypt : {"0", "1"}) {
+    Variables settings = variables(authority_.issue({.addresses = "IP:10.77.0.1"}));
+    settings["LOCKSTEP_DATA_TLS"] = encrypt;
+    const std::string log = train("nothing", {"--epochs", "2"}, settings);
+    for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
+  }
 }
 
 TEST_F(TwoHostsWithCertificates, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {
@@ -112,12 +117,41 @@ TEST_F(TwoHostsWithCertificates, ThatDoNotNameTheCoordinatorsAddress_SayIt) {
 }
 
 TEST_F(TwoHosts, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {
-  const std::string log = train("kill", {"--epochs", "100000", "--print-losses"});
-  for (int i : {0, 1, 2}) {
-    EXPECT_THAT(log, ContainsRegex("\\[" + std::to_string(i) + "\\] .*process 3 [^\n]*host2[^\n]*"));
-    EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
+  for (const char* encrypt : {"0", "1"}) {
+    const std::string log =
+        train("kill", {"--epochs", "100000", "--print-losses"}, {{"LOCKSTEP_DATA_TLS", encrypt}});
+    for (int i : {0, 1, 2}) {
+      EXPECT_THAT(log, ContainsRegex("\\[" + std::to_string(i) + "\\] .*process 3 [^\n]*host2[^\n]*"));
+      EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
+    }
+    EXPECT_LT(seconds(log), 15) << "2 s on a machine that has time";
   }
-  EXPECT_LT(seconds(log), 15) << "2 s on a machine that has time";
+}
+
+/// The launcher is beside the hosts, and reaches them as by ssh.
+TEST_F(TwoHosts, StartedWithEncrypt_ExchangeThroughTls) {
+  const testing::TemporaryFolder folder;
+  const std::string rsh = folder.path() / "rsh";
+  std::ofstream(rsh) << "#!/bin/sh\nhost=${1#host}; shift; exec \"$ON\" \"$host\" sh -c \"$*\"\n";
+  std::filesystem::permissions(rsh, std::filesystem::perms::owner_all);
+  const std::string log = run({LOCKSTEP_TOOL, "run", "--hosts", "host1:1,host2:1", "--rsh", rsh,
+                               "--coordinator-address", "10.77.0.254", "--encrypt", "--", LOCKSTEP_EXCHANGE},
+                              {{"LOCKSTEP_LOG", "debug"}});
+  for (int i : {0, 1}) {
+    const std::string process = "[" + std::to_string(i) + "] ";
+    EXPECT_THAT(log, HasSubstr(process + "largest difference 0\n"));
+    EXPECT_THAT(log, HasSubstr("TCP from 10.77.0." + std::to_string(i + 1) + ":0 with TLS"));
+  }
+}
+
+TEST_F(TwoHosts, OfWhichOneProcessDoesNotEncrypt_SayIt) {
+  const std::string log =
+      run({LOCKSTEP_START_ON_HOSTS, "nothing", "sh", "-c",
+           "LOCKSTEP_DATA_TLS=$((LOCKSTEP_PROCESS_ID != 2)) exec \"$0\"", LOCKSTEP_EXCHANGE});
+  EXPECT_THAT(
+      log, ContainsRegex("\\[2\\] .*data_tls is false in process 2 of 4, but true in process 0: set it, or "
+                         "LOCKSTEP_DATA_TLS"));
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
 }
 
 /// What was sent is then sent again, later by one connection than by another: who waits for it must not take

@@ -65,7 +65,7 @@ TEST(PeerAddresses, Mutated_AreReadOrRefused) {
                                "host",
                                "boot:4026531840",
                                "10.0.0.1:4000",
-                               true,
+                               collectives::Protection::kCertificates,
                                {{0, "\x01\x02"}, {1, "lane"}}};
   collectives::Address local{"lockstep-1f", "00ff", "host", "boot:1"};
   fuzz<Error>({.name = "peer address",
