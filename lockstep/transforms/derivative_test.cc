@@ -145,7 +145,7 @@ TEST(Derivatives, OfEveryPrimitiveAreComparedOrItIsOnThisList) {
       // Backwards not at all, forwards beside the functions.
       "while", "pmax", "pmin",
       // Tangents that must keep a property (symmetric, complex): beside the operations, and against JAX's.
-      "complex", "real", "imag", "eigh", "eig", "fft",
+      "complex", "real", "imag", "complex_square", "eigh", "eig", "fft",
       // None, as in JAX.
       "schur", "complex_schur", "sqrtm", "geqrf", "householder_product"};
   EXPECT_EQ(left, known);

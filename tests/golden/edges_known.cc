@@ -111,6 +111,11 @@ const std::vector<KnownDifference>& known_differences() {
        "on "
        "what is compiled with it",
        true},
+      {"`max`, `min`", "derivatives of rows with NaN", "(max|min)\\(axis=1\\)", "float.*|bfloat16", "r",
+       ".*nan.*", "nan, not 0",
+       "no element equals the result, so the share of each is 1 / 0; under jit XLA selects where the rule "
+       "multiplies by 0",
+       true},
       {"`sort`", "descending, with ties", "sort\\(descending\\)", kAny, kAny, kAny, kAny,
        "equal elements keep their order, as in argsort; JAX reverses it"},
       {"any", "second derivatives at the largest numbers", kAny, kAny, "r|jj|rr", kLargest, kNotNan,

@@ -87,9 +87,10 @@ EXCEPTIONS = [  # names, relative, absolute, why
 
 def case(name, function, *args, diff=True, ulp=None, exact=False):
     """`diff`: whether derivatives are compared, or only "forwards" or "backwards". The values are to be `exact`, or
-    within `ulp` units in the last place, or within a relative and an absolute tolerance."""
+    within `ulp` units in the last place, or (`ulp=False`) within a relative and an absolute tolerance."""
     if name.split("(")[0] in ARITHMETIC or name.replace(" ", "") in ARITHMETIC:
         ulp = 2 if ulp is None else ulp
+    ulp = None if ulp is False else ulp
     rtol, atol, why = next(((r, a, w) for names, r, a, w in EXCEPTIONS if name in names), (1e-5, 1e-6, None))
     CASES.append(dict(name=name, function=function, args=args, diff=diff, rtol=rtol, atol=atol, ulp=ulp, exact=exact, why=why))
 

@@ -92,4 +92,5 @@ def cases(case):
                                          transpose_kernel=True), "image", "kernels_of_forward")
     for subscripts in ["ij,kj,kl,lm->im", "ij,k,kl->il"]:
         names = {"ij,kj,kl,lm->im": ("x", "y", "cells_4", "cells"), "ij,k,kl->il": ("x", "vector_4", "cells_4")}[subscripts]
-        case(f"einsum({subscripts})", lambda *a, s=subscripts: jnp.einsum(s, *a), *names)
+        # Sums of sums, whose terms cancel; XLA chooses their order by what is compiled with them.
+        case(f"einsum({subscripts})", lambda *a, s=subscripts: jnp.einsum(s, *a), *names, ulp=False)
