@@ -27,12 +27,13 @@ LOCKSTEP_CHILD(joins_with_certificates) {
 TEST(SecurityPage, TlsCommands_StartAJob) {
   const std::string page =
       testing::read_file(std::filesystem::path(LOCKSTEP_RECIPES) / ".." / ".." / "SECURITY.md");
-  const std::size_t begin = page.find("```sh\n"), run = page.find("lockstep run -n 2 -- ./train\n```", begin);
+  const std::size_t begin = page.find("```sh\n"),
+                    run = page.find("lockstep run -n 2 --encrypt -- ./train\n```", begin);
   ASSERT_NE(run, std::string::npos) << "SECURITY.md has no such block";
   const testing::TemporaryFolder folder;
   std::string script =
       "set -e\ncd " + folder.path().string() + "\n" + page.substr(begin + 6, run - begin - 6);
-  script += "exec \"$0\" run -n 2 -- \"$@\"\n";
+  script += "exec \"$0\" run -n 2 --encrypt -- \"$@\"\n";
   const auto done =
       testing::run_processes({.program = "/bin/sh",
                               .arguments = Words{"-c", script, LOCKSTEP_TOOL} +

@@ -138,9 +138,9 @@ TEST_F(TwoHosts, StartedWithEncrypt_ExchangeThroughTls) {
                                "--coordinator-address", "10.77.0.254", "--encrypt", "--", LOCKSTEP_EXCHANGE},
                               {{"LOCKSTEP_LOG", "debug"}});
   for (int i : {0, 1}) {
-    const std::string process = "[" + std::to_string(i) + "] ";
-    EXPECT_THAT(log, HasSubstr(process + "largest difference 0\n"));
-    EXPECT_THAT(log, HasSubstr("TCP from 10.77.0." + std::to_string(i + 1) + ":0 with TLS"));
+    const std::string host = std::to_string(i + 1);
+    EXPECT_THAT(log, HasSubstr("[" + std::to_string(i) + "@host" + host + "] largest difference 0\n"));
+    EXPECT_THAT(log, HasSubstr("TCP from 10.77.0." + host + ":0 with TLS"));
   }
 }
 
