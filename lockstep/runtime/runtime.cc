@@ -371,10 +371,12 @@ void Runtime::exchange_topology() {
     }
     const auto compare = [&](const char* name, const char* variable, bool own, bool theirs) {
       if (own == theirs) return;
-      lockstep::fail<InitializationError>(
+      const std::string what = fmt::format(
           "[initialize] {} is {} in process {} of {}, but {} in process 0: set it, or {}, to the same in all "
           "processes",
           name, own, process_index(), process_count(), theirs, variable);
+      coordination_->report_own_error(what);  // the others would wait for this process
+      lockstep::fail<InitializationError>("{}", what);
     };
     const CommonOptions& common = topology_->options();
     compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", settings_.reproducible_sums,
