@@ -19,10 +19,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kSleep(50);       ///< Between two looks for failures.
-constexpr std::chrono::seconds kTextTimeout(2);       ///< For the other side's text after a divergence.
-constexpr std::chrono::seconds kReasonTimeout(3);     ///< For the reason why a connection broke.
-constexpr std::chrono::milliseconds kLastWords(300);  ///< For what a peer that is gone has sent.
+constexpr std::chrono::milliseconds kSleep(50);    ///< Between two looks for failures.
+constexpr std::chrono::seconds kTextTimeout(2);    ///< For the other side's text after a divergence.
+constexpr std::chrono::seconds kReasonTimeout(3);  ///< For the reason why a connection broke.
+constexpr std::chrono::milliseconds kLastWords(
+    300);  ///< For what a peer has sent that is gone, or whose connection is.
 constexpr std::chrono::seconds kAbandonTimeout(1);
 constexpr std::chrono::milliseconds kNoteLinks(500);
 constexpr std::chrono::microseconds kLongestSpin(200);
@@ -261,15 +262,20 @@ void Wire::block(Awaited awaited_rank, Done done) {
     if (done()) return;
     look_at_leaders();
     job_.check();
-    // What a peer sent before it left or died is still to be read, up to the end of its connection.
-    const Member& awaited = members_[awaited_rank()];
+    // What a peer sent before it left or died is still to be read, up to the end of its connection. That may
+    // also end while the peer lives, and then nothing tells of the messages that have not begun to come.
+    const int rank = awaited_rank();
+    const Member& awaited = members_[rank];
     const PeerState state = job_.peers().state(awaited.process);
-    if (state == PeerState::kLeft || state == PeerState::kDied) {
+    const bool is_gone = state == PeerState::kLeft || state == PeerState::kDied;
+    const auto it = lane_.endpoints.find(awaited.device);
+    const char* ended = it != lane_.endpoints.end() ? lane_.mailbox->broken(it->second) : nullptr;
+    if (is_gone || ended != nullptr) {
       const auto now = steady_clock::now();
       if (lost_at == TimePoint()) lost_at = now;
-      const auto it = lane_.endpoints.find(awaited.device);
-      const bool ended = it != lane_.endpoints.end() && lane_.mailbox->broken(it->second) != nullptr;
-      if (ended || now - lost_at > kLastWords) job_.check_peer(awaited.process, doing());
+      const bool is_over = now - lost_at > kLastWords;
+      if (is_gone && (ended != nullptr || is_over)) job_.check_peer(awaited.process, doing());
+      if (!is_gone && is_over) broken(rank, ended);
       limit = std::chrono::milliseconds(5);
     }
     if (steady_clock::now() < next_look) continue;
