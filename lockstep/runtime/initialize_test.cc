@@ -100,6 +100,40 @@ TEST(Initialize, WithoutALauncher_ProcessZeroHoldsTheCoordinator) {
   }
 }
 
+/// What one process of three may have alone, and the words for it that all three say.
+struct Lone {
+  const char *variable, *value, *words;
+};
+void PrintTo(const Lone& lone, std::ostream* out) { *out << lone.variable; }
+
+class InitializeWith : public ::testing::TestWithParam<Lone> {};
+
+TEST_P(InitializeWith, AnErrorInOneProcess_IsToldToAll) {
+  const auto [variable, value, words] = GetParam();
+  auto results = run_processes({.count = 3,
+                                .child = "plain",
+                                .env = {{"LOCKSTEP_INITIALIZATION_TIMEOUT", "600"}},
+                                .env_of =
+                                    [&](int process) {
+                                      testing::Variables own;
+                                      if (process == 1) own[variable] = value;
+                                      return own;
+                                    },
+                                .coordinator = true});
+  for (const ProcessResult& result : results) {
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_THAT(result.log, ::testing::AllOf(HasSubstr("error: "), HasSubstr(words)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, InitializeWith,
+    ::testing::Values(Lone{"LOCKSTEP_PJRT_PLUGIN", "/no/such/plugin.so", "/no/such/plugin.so"},
+                      Lone{"LOCKSTEP_PLATFORM", "cuda", "cuda"},
+                      Lone{"LOCKSTEP_REPRODUCIBLE_SUMS", "1", "reproducible_sums is true in process 1 of 3"},
+                      Lone{"LOCKSTEP_DATA_TLS", "1", "data_tls is true in process 1 of 3"}),
+    [](const auto& info) { return std::string(info.param.variable); });
+
 testing::Variables explicit_variables(int process) {
   return {{"LOCKSTEP_PROCESS_ID", std::to_string(process)}};
 }

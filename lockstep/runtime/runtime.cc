@@ -147,21 +147,31 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
   meet();
+  try {
+    set_up();
+  } catch (const PeerFailure&) {
+    throw;  // which the coordinator knows
+  } catch (const std::exception& error) {
+    if (coordination_)
+      coordination_->report_own_error(error.what());  // the others would wait for this process
+    throw;
+  }
+}
+
+void Runtime::set_up() {
   open_devices();
   if (described()) return;
   if (settings_.reproducible_sums && native_collectives()) {
     lockstep::fail<InitializationError>(
         "[initialize] reproducible_sums is set, but the compiler of the platform {} makes the collectives, "
-        "in "
-        "an order of its own; unset it, or LOCKSTEP_REPRODUCIBLE_SUMS, or use the platform cpu",
+        "in an order of its own; unset it, or LOCKSTEP_REPRODUCIBLE_SUMS, or use the platform cpu",
         platform_->name());
   }
   exchange_topology();
   if (settings_.data_tls && native_collectives() && topology_->hosts().size() > 1) {
     lockstep::fail<InitializationError>(
         "[initialize] data_tls is set, but the compiler of the platform {} makes the collectives, and sends "
-        "the "
-        "data to other hosts in plain text; unset it, or LOCKSTEP_DATA_TLS, or use the platform cpu",
+        "the data to other hosts in plain text; unset it, or LOCKSTEP_DATA_TLS, or use the platform cpu",
         platform_->name());
   }
   collectives::tune_allocator(client_->plugin()->library(), !native_collectives() && shares_its_host());
@@ -371,12 +381,10 @@ void Runtime::exchange_topology() {
     }
     const auto compare = [&](const char* name, const char* variable, bool own, bool theirs) {
       if (own == theirs) return;
-      const std::string what = fmt::format(
+      lockstep::fail<InitializationError>(
           "[initialize] {} is {} in process {} of {}, but {} in process 0: set it, or {}, to the same in all "
           "processes",
           name, own, process_index(), process_count(), theirs, variable);
-      coordination_->report_own_error(what);  // the others would wait for this process
-      lockstep::fail<InitializationError>("{}", what);
     };
     const CommonOptions& common = topology_->options();
     compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", settings_.reproducible_sums,

@@ -152,6 +152,8 @@ class Runtime {
 
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
   void meet();
+  /// After the processes met: devices, what each has, connections. What fails here is told to the others.
+  void set_up();
   void open_devices();
   void describe_devices();
   void exchange_topology();
