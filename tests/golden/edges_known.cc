@@ -108,13 +108,7 @@ const std::vector<KnownDifference>& known_differences() {
        "which products are added first, and whether they are rounded before, is XLA's choice", true},
       {"any, of complex numbers", "the largest numbers", kAny, "complex.*", kAny, kLargest, kAny,
        "a product is the difference of two infinities, unless XLA rounds only one of the two, which depends "
-       "on "
-       "what is compiled with it",
-       true},
-      {"`max`, `min`", "derivatives of rows with NaN", "(max|min)\\(axis=1\\)", "float.*|bfloat16", "r",
-       ".*nan.*", "nan, not 0",
-       "no element equals the result, so the share of each is 1 / 0; under jit XLA selects where the rule "
-       "multiplies by 0",
+       "on what is compiled with it",
        true},
       {"`sort`", "descending, with ties", "sort\\(descending\\)", kAny, kAny, kAny, kAny,
        "equal elements keep their order, as in argsort; JAX reverses it"},

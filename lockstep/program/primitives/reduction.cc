@@ -138,15 +138,15 @@ Value spread(const Value& reduced, const Shape& shape, const std::vector<std::in
   return lax::broadcast_in_dim(reduced, shape, kept(static_cast<std::int64_t>(shape.size()), axes));
 }
 
-/// JVP of the largest and the smallest: equals share the tangent evenly.
+/// JVP of the largest and the smallest: equals share the tangent evenly. Other tangents are left out rather
+/// than multiplied by 0, so that no infinity among them does harm.
 Tangents choose(const JvpCall& c) {
   if (!c.tangents[0]) return {std::nullopt};
-  const Value& x = c.inputs[0];
+  const Value &x = c.inputs[0], &tangent = *c.tangents[0];
   const auto& axes = axes_of(c.params);
-  Value chosen =
-      lax::convert_element_type(lax::eq(x, spread(c.outputs[0], x.aval().shape, axes)), x.aval().dtype);
-  Value count = lax::reduce_sum(chosen, axes);
-  return {lax::div(lax::reduce_sum(lax::mul(*c.tangents[0], chosen), axes), count)};
+  const Value chosen = lax::eq(x, spread(c.outputs[0], x.aval().shape, axes));
+  const Value count = lax::reduce_sum(lax::convert_element_type(chosen, x.aval().dtype), axes);
+  return {lax::div(lax::reduce_sum(lax::select(chosen, tangent, lax::full_like(tangent, 0)), axes), count)};
 }
 
 Value part(const Value& x, std::int64_t start, std::int64_t limit) {
