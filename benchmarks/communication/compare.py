@@ -198,7 +198,7 @@ def main():
     if options.check:
         return 1 if check(lines) else 0
 
-    order = [*lines["jax"], *(name for name in lines["lockstep"] if name not in lines["jax"])]
+    order = [name for name in dict.fromkeys([*names, *lines["jax"]]) if name in lines["jax"] or name in lines["lockstep"]]
     rows = {name: {side: summary(lines[side].get(name)) for side in SIDES} for name in order}
     print_table(rows)
     print()
