@@ -155,7 +155,7 @@ TEST_F(FfiHandlerTest, RefusesCountsPositionsAndIndicesThatAreNotPlanned) {
               HasSubstr("a mesh of 2 devices"));
 }
 
-TEST_F(FfiHandlerTest, ARegisteredProgram_IsRunWithoutItsNumberToo) {
+TEST_F(FfiHandlerTest, ACallWithoutANumber_RunsTheRegisteredProgram) {
   ProgramRegistry registry(*world_);
   const auto registered = registry.register_program(plan());
   for_each_local_device(*world_, [&](int device) {

@@ -342,7 +342,7 @@ TEST(Network, NamesWhatItKnows) {
   }
 }
 
-TEST(Network, WhereOneSideEncryptsAndTheOtherDoesNot_SaysIt) {
+TEST(Network, BetweenAnEncryptedAndAPlainSide_FailsAndNamesTheVariable) {
   Mailboxes plain(kTcp, 1), encrypted(kTls, 1);
   for (const bool encrypts : {false, true}) {
     try {
@@ -357,7 +357,7 @@ TEST(Network, WhereOneSideEncryptsAndTheOtherDoesNot_SaysIt) {
 }
 
 /// UCX, if it is asked for; a host that has RDMA would use it otherwise.
-TEST(Network, OfUcx_IsNotEncrypted) {
+TEST(Network, WithEncryption_IsTcpAndNeverUcx) {
   try {
     Network::open({.interface = "lo", .network = "ucx", .tls = tls_of(kTls, "s")});
     ADD_FAILURE() << "it opened";
@@ -421,7 +421,7 @@ TEST_P(EachTcp, WhatStrangersSay_HarmsNobody) {
 }
 
 /// What listens at the address is not a mailbox.
-TEST_P(EachTcp, AnAddressOfSomethingElse_IsBroken) {
+TEST_P(EachTcp, AnAddressWhereAnotherProgramListens_BreaksTheConnection) {
   FileDescriptor other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;

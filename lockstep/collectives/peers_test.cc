@@ -154,7 +154,7 @@ TEST(ProcessWithoutDescriptors, SaysThatItCannotTakeMemory) {
                     HasSubstr("as many open files as it may have (ulimit -n)")));
 }
 
-TEST(Segment, OfMoreMembersThanAChunkHasPartsFor_IsRefused) {
+TEST(Segment, WithMoreMembersThanPartsOfAChunk_IsRefused) {
   EXPECT_THROW(Segment::create(Segment::kMostMembers + 1), Error);
 }
 
