@@ -557,7 +557,7 @@ void play(int histories, const std::function<std::unique_ptr<test::Place>()>& pl
               count.saves, count.kills, count.acts, count.removals, count.damages);
 }
 
-int histories() { return lockstep::testing::rounds("LOCKSTEP_TEST_HISTORIES", 500); }
+int histories() { return lockstep::testing::rounds("LOCKSTEP_TEST_HISTORIES", 500, 10000); }
 
 TEST(History, InAFolder_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   play(histories() * 4 / 5, [] { return std::make_unique<test::FolderPlace>(); });

@@ -77,7 +77,7 @@ void write_checkpoint(const std::string& url, const Shape& shape, const std::vec
 
 TEST(Opened, ReadsLittleMoreThanItNeeds_HoweverItWasSaved) {
   TemporaryFolder folder;
-  const Shape shape{128, 128, 256};  // 16 MiB
+  const Shape shape{64, 128, 128};  // 4 MiB
   int number = 0;
   for (std::int64_t writers : {1, 2, 4, 8}) {
     for (const Shape& saved : six_cuts(writers)) {

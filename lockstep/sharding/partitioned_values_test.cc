@@ -20,6 +20,7 @@
 #include "lockstep/sharding/reference_evaluator_test.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/test_devices_test.h"
+#include "lockstep/testing/rounds.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -291,7 +292,8 @@ TEST_P(PartitionedValues, AreThoseOfOneDevice) {
   const AxisEnvScope axes(mesh.axis_env());
   std::set<std::string> kinds;
   int num_combined = 0, num_again = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  const auto seeds = static_cast<unsigned>(lockstep::testing::rounds("LOCKSTEP_TEST_PARTITIONS", 150, 2000));
+  for (unsigned seed = 0; seed < seeds; ++seed) {
     Random random(seed);
     Builder builder("random");
     std::vector<Value> pool;

@@ -328,7 +328,7 @@ Said watch_model(Model& model, int seed) {
 }
 
 TEST(DiagnosisOfAModel, OfASlowButCorrectJob_SaysNothing) {
-  const int count = testing::rounds("LOCKSTEP_TEST_SLOW_JOBS", 100);
+  const int count = testing::rounds("LOCKSTEP_TEST_SLOW_JOBS", 40, 500);
   for (int seed = 0; seed < count; ++seed) {
     Model model(seed, seed % 4 == 0 ? Fault::kCutForAMoment : Fault::kNone);
     EXPECT_THAT(watch_model(model, seed).lines, IsEmpty()) << "seed " << seed;
@@ -337,7 +337,7 @@ TEST(DiagnosisOfAModel, OfASlowButCorrectJob_SaysNothing) {
 }
 
 TEST(DiagnosisOfAModel, OfAJobWithAFault_NamesTheFaultOnly) {
-  const int count = testing::rounds("LOCKSTEP_TEST_FAULTS", 50);
+  const int count = testing::rounds("LOCKSTEP_TEST_FAULTS", 26, 250);
   for (int seed = 0; seed < count; ++seed) {
     const Fault fault = kFaults[static_cast<std::size_t>(seed) % kFaults.size()];
     Model model(seed, fault);

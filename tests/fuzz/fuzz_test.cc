@@ -15,6 +15,7 @@
 
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/rounds.h"
 #include "lockstep/testing/temporary_folder.h"
 #include "tests/fuzz/generate.h"
 #include "tests/fuzz/golden.h"
@@ -197,12 +198,14 @@ void compare_in_processes(const std::map<std::uint64_t, std::vector<Numbers>>& e
   for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
+std::uint64_t every() { return static_cast<std::uint64_t>(testing::rounds("LOCKSTEP_FUZZ_EVERY", 3, 1)); }
+
 class Fuzz : public ::testing::TestWithParam<int> {};
 
 TEST_P(Fuzz, ProgramsAgree) {
   const auto first = static_cast<std::uint64_t>(GetParam() * kBatch);
   int reduced = 0;
-  for (std::uint64_t seed = first; seed < first + kBatch; ++seed) {
+  for (std::uint64_t seed = first; seed < first + kBatch; seed += every()) {
     const Program program = generate(seed);
     std::vector<Numbers> outputs;
     const std::string failure = failure_of(program, &outputs);
@@ -216,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Deciding, Fuzz,
 
 TEST(FuzzJax, FurtherProgramsAgreeWithJax) {
   if (const char* file = std::getenv("LOCKSTEP_FUZZ_JAX")) return write_programs(file);
-  for (std::uint64_t seed = kSeeds; seed < kGoldenPrograms; ++seed) {
+  for (std::uint64_t seed = kSeeds; seed < kGoldenPrograms; seed += every()) {
     const Program program = generate(seed);
     now_at(seed);
     std::vector<Numbers> outputs;

@@ -14,6 +14,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/testing/rounds.h"
 #include "tests/golden/functions.h"
 #include "tests/golden/stored.h"
 
@@ -75,15 +76,18 @@ struct Case {
   }
 };
 
-/// Calls `check` for groups of cases, whose computations are one program each: a compilation takes longer
-/// than what it computes.
+/// Calls `check` for groups of cases, each `every`-th, whose computations are one program each: a compilation
+/// takes longer than what it computes.
 template <class Check>
-void for_each_group(Check check) {
-  const Json& cases = file()["cases"];
+void for_each_group(int every, Check check) {
+  std::vector<const Json*> cases;
+  for (const Json& json : file()["cases"]) cases.push_back(&json);
+  const auto step = static_cast<std::size_t>(every);
   constexpr std::size_t kSize = 12;
-  for (std::size_t first = 0; first < cases.size(); first += kSize) {
+  for (std::size_t first = 0; first < cases.size(); first += kSize * step) {
     std::vector<Case> group;
-    for (std::size_t i = first; i < std::min(first + kSize, cases.size()); ++i) group.emplace_back(cases[i]);
+    for (std::size_t i = first; i < std::min(first + kSize * step, cases.size()); i += step)
+      group.emplace_back(*cases[i]);
     SCOPED_TRACE("cases from " + group.front().json["name"].get<std::string>());
     try {
       check(group);
@@ -151,7 +155,7 @@ void expect_jaxs(const Case& c, const Derivatives& found) {
 }
 
 TEST(Golden, ValuesAndDerivativesAreJaxs) {
-  for_each_group([](const std::vector<Case>& group) {
+  for_each_group(1, [](const std::vector<Case>& group) {
     Results arguments;
     for (const Case& c : group) arguments.push_back(c.arguments);
     const std::vector<Derivatives> found = jit([&](const Results& arguments) {
@@ -173,7 +177,7 @@ Array other_example(const Array& x) {
 
 TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
   const Mesh mesh = make_mesh({{"data", 2}});
-  for_each_group([&](const std::vector<Case>& group) {
+  for_each_group(testing::rounds("LOCKSTEP_GOLDEN_EVERY", 5, 1), [&](const std::vector<Case>& group) {
     Results arguments, others, both, spread;
     for (const Case& c : group) {
       arguments.push_back(c.arguments);
@@ -209,13 +213,11 @@ TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
   });
 }
 
-/// Operation by operation: the cases that hold programs, and each so-many-th of the others;
-/// LOCKSTEP_GOLDEN_EVERY=1 takes all.
+/// Operation by operation: the cases that hold programs, and each so-many-th of the others.
 TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesAreJaxs) {
-  const char* given = std::getenv("LOCKSTEP_GOLDEN_EVERY");
-  const std::size_t every = given != nullptr ? std::stoul(given) : 24;
+  const int every = testing::rounds("LOCKSTEP_GOLDEN_EVERY", 24, 1);
   const DisableJit here;
-  std::size_t number = 0;
+  int number = 0;
   for (const Json& json : file()["cases"]) {
     bool holds_programs = false;
     for (const char* word : {"cond", "switch_", "while", "fori", "scan", "map", "remat", "custom"})

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/base/text.h"
+#include "lockstep/testing/rounds.h"
 
 // Of sanitizer/allocator_interface.h, which not every compiler's package has.
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* block);
@@ -149,8 +150,8 @@ void fuzz(const Parser& parser, const std::function<void()>& refusal) {
   now_mutation = 0;
   for (const std::string& each : parser.seeds) run(wrapped(each), true);
   const std::uint64_t only = number_from("LOCKSTEP_PARSER_ONLY", 0);
-  const std::uint64_t mutations =
-      number_from("LOCKSTEP_PARSER_MUTATIONS", static_cast<std::uint64_t>(parser.mutations));
+  const int usual = testing::rounds("LOCKSTEP_PARSER_MUTATIONS", parser.mutations, 20 * parser.mutations);
+  const auto mutations = static_cast<std::uint64_t>(usual);
   int failures = 0;
   for (std::uint64_t i = 1; i <= std::max(mutations, only) && failures < 5; ++i) {
     if (only != 0 && i != only) continue;

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/pjrt/plugin.h"
+#include "lockstep/testing/rounds.h"
 
 namespace lockstep::test {
 
@@ -22,7 +23,9 @@ inline std::string no_tpu_compiler() {
 }
 
 /// Whether everything is compiled, for each of the topologies, which takes many minutes.
-inline bool all_asked() { return Environment::process().get("LOCKSTEP_PLAN_ALL") == "1"; }
+inline bool all_asked() {
+  return testing::long_tests() || Environment::process().get("LOCKSTEP_PLAN_ALL") == "1";
+}
 
 inline std::vector<std::string> topologies() {
   if (all_asked()) return {"v5e:4x4", "v5e:16x16", "v5p:8x8x16"};
