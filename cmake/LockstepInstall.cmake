@@ -1,20 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install`: the headers, the libraries, the tool, the XLA CPU plugin, and the package that find_package(Lockstep)
+# `cmake --install`: the public headers, the libraries, the tool, the XLA CPU plugin, and the package that find_package(Lockstep)
 # finds. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/lockstep)
 
-# A header that shows gRPC, protobuf, PJRT or UCX is its layer's own and stays here.
-file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lockstep/*.h)
-foreach(header IN LISTS headers)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} foreign
-       REGEX "^#include [<\"](grpc|grpcpp|google/protobuf|xla|ucp)/|^#include [<\"].*\\.pb\\.h[>\"]")
-  if(NOT foreign)
-    get_filename_component(folder ${header} DIRECTORY)
-    install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
-  endif()
+# The public headers, and those that they include; nothing of gRPC, protobuf, PJRT or UCX is among them.
+set(public_list ${CMAKE_CURRENT_LIST_DIR}/public_headers.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_list} ${PROJECT_SOURCE_DIR}/lockstep/lockstep.h)
+file(STRINGS ${public_list} waiting REGEX "^lockstep/")
+if(NOT TARGET lockstep_testing)
+  list(FILTER waiting EXCLUDE REGEX "^lockstep/testing/")
+endif()
+list(APPEND waiting lockstep/lockstep.h)
+set(public_headers ${waiting})
+while(waiting)
+  list(POP_FRONT waiting header)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include ")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "<(grpc|grpcpp|google/protobuf|xla|ucp)/|\\.pb\\.h[>\"]")
+      message(FATAL_ERROR "${header} would be installed, and has ${line}")
+    elseif(line MATCHES "\"(lockstep/.*)\"" AND NOT CMAKE_MATCH_1 IN_LIST public_headers)
+      list(APPEND waiting ${CMAKE_MATCH_1})
+      list(APPEND public_headers ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+endwhile()
+foreach(header IN LISTS public_headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
 endforeach()
 
 get_property(layers GLOBAL PROPERTY LOCKSTEP_LAYERS)

@@ -2,6 +2,16 @@
 #pragma once
 
 // All of Lockstep:  #include <lockstep/lockstep.h>
+// What it includes is public, as are the headers of cmake/public_headers.txt; docs/stability.md says what
+// that means.
+
+#if __cplusplus < 202002L
+#error "Lockstep needs C++20: compile with -std=c++20, or target_compile_features(... cxx_std_20) in CMake"
+#elif defined(__clang__) && __clang_major__ < 16
+#error "Lockstep needs clang 16 or later, or g++ 12 or later"
+#elif !defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12
+#error "Lockstep needs g++ 12 or later, or clang 16 or later"
+#else
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/device_put.h"
@@ -13,12 +23,16 @@
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/array/visualize.h"
 #include "lockstep/base/digest.h"
+#include "lockstep/base/dtype.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/half.h"
 #include "lockstep/base/named_scope.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpointer.h"
 #include "lockstep/checkpoint/export.h"
+#include "lockstep/checkpoint/keep.h"
+#include "lockstep/checkpoint/restoring.h"
 #include "lockstep/data/csv.h"
 #include "lockstep/data/index_shuffle.h"
 #include "lockstep/data/lines.h"
@@ -72,3 +86,5 @@
 #include "lockstep/sharding/visualize.h"
 #include "lockstep/tree/tree.h"
 #include "lockstep/watch/phase.h"
+
+#endif

@@ -34,17 +34,11 @@ FOLDERS = {
     "base": "Errors and dtypes",
     "testing": "Tests of several processes",
 }
-# Folders of which users include single headers only; the others' headers are those that <lockstep/lockstep.h> reaches.
-ONLY = {
-    "checkpoint": ("checkpoint.h", "checkpointer.h", "export.h", "keep.h", "restoring.h"),
-    "data": ("csv.h", "index_shuffle.h", "lines.h", "loader.h", "mds.h", "mixture.h", "npy.h", "order.h", "parquet.h",
-             "record.h", "source.h", "tar.h", "text.h", "tfrecord.h", "tokens.h"),
-    "metrics": ("metrics.h",),
-    "storage": ("object_store.h", "store.h", "uri.h", "url.h"),
-    "watch": ("phase.h",),
-    "base": ("digest.h", "dtype.h", "error.h", "half.h", "progress.h"),
-    "testing": ("child.h", "errors.h", "inventory.h", "isolation.h", "processes.h", "random.h", "temporary_folder.h"),
-}
+# Folders of which users include single headers: those that <lockstep/lockstep.h> includes itself. Of the others it also
+# shows what these include of the same folder.
+SINGLE = ("checkpoint", "data", "metrics", "watch", "base")
+# The public headers that lockstep.h does not include.
+FURTHER = "cmake/public_headers.txt"
 
 # A comment's line of text, and the lines below it that are indented more: code, unless the text is an item of a list.
 CODE = re.compile(r"^(\s*///(?: (?![- \d]).*)?)"
@@ -66,7 +60,7 @@ class Entry:
 
 
 def headers_of(root):
-    """The public headers of each folder: what lockstep.h includes, and what that includes of the same folder."""
+    """The public headers of each folder."""
     include = re.compile(r'#include "lockstep/(\w+)/([\w/]+\.h)"')
     found, waiting = [], [(None, "lockstep.h")]
     while waiting:
@@ -74,13 +68,12 @@ def headers_of(root):
         text = (root / "lockstep" / (folder or "") / name).read_text()
         for to_folder, to_name in include.findall(text):
             header = (to_folder, to_name)
-            if header not in found and to_folder in FOLDERS and (folder is None or folder == to_folder):
+            shown = folder is None or (folder == to_folder and folder not in SINGLE)
+            if header not in found and to_folder in FOLDERS and shown:
                 found.append(header)
                 waiting.append(header)
-    for folder, names in ONLY.items():
-        found = [header for header in found if header[0] != folder]
-        found += [(folder, name) for name in names]
-    return {folder: sorted(name for of, name in found if of == folder) for folder in FOLDERS}
+    further = re.findall(r"^lockstep/(\w+)/([\w/]+\.h)$", (root / FURTHER).read_text(), re.MULTILINE)
+    return {folder: sorted({name for of, name in [*found, *further] if of == folder}) for folder in FOLDERS}
 
 
 class Reference:
