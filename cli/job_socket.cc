@@ -246,7 +246,8 @@ RunningJob find_job(const std::string& id) {
 JobConnection::JobConnection(const RunningJob& job) : job_(job.id), descriptor_(connect_to(job.socket)) {
   if (descriptor_ >= 0) return;
   if (errno == EAGAIN)
-    fail("the launcher of job {} takes no questions: it is stopped, or asked by too many", job.id);
+    fail("the launcher of job {} accepts no connection: it is stopped, or too many tools ask it at once",
+         job.id);
   fail("job {} has ended ({}: {})", job.id, job.socket.native(), error_text());
 }
 

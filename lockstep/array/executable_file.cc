@@ -340,7 +340,9 @@ class ExecutableFile {
           bytes.size());
     }
     if (!file_.ParseFromArray(rest.data(), static_cast<int>(rest.size())) || file_.program().meshes().empty())
-      fail("[load_executable] the file cannot be read: its digest is right, so it was written so");
+      fail(
+          "[load_executable] the file cannot be read although its digest is right: it was wrong when it was "
+          "written");
   }
 
   /// Whether it can be used here.

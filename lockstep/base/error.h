@@ -93,6 +93,13 @@ class DescribedError : public Error {
   using Error::Error;
 };
 
+/// A fault of Lockstep's own, which no program should be able to cause: please report it, with the message
+/// and what the program did.
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The PJRT plugin cannot be loaded, or returned an error.
 class PjrtError : public Error {
  public:

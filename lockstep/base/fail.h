@@ -22,4 +22,11 @@ template <class E = Error, class... Args>
   throw E(internal::shown_message(fmt::format(format, std::forward<Args>(args)...)));
 }
 
+/// Throws an InternalError with the formatted text and the request to report it.
+template <class... Args>
+[[noreturn]] void fail_internally(fmt::format_string<Args...> format, Args&&... args) {
+  fail<InternalError>("{}: this is an error of Lockstep's own; please report it, with this message",
+                      fmt::format(format, std::forward<Args>(args)...));
+}
+
 }  // namespace lockstep

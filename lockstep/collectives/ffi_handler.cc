@@ -77,8 +77,7 @@ void start(const XLA_FFI_CallFrame& frame) {
 void finish(const XLA_FFI_CallFrame& frame) {
   const Called c = called(frame);
   if (c.in.data != c.out.data && c.in.bytes != 0) {
-    fail("a custom call {} has a result that is not its operand: this is an error of Lockstep's own",
-         kCollectiveDoneTarget);
+    fail_internally("a custom call {} has a result that is not its operand", kCollectiveDoneTarget);
   }
   c.registry.finish(c.program, c.index, c.position);
 }

@@ -31,7 +31,7 @@ std::string want_text(const std::string& key, std::size_t offset) {
 
 void Handouts::begin(const std::string& key) {
   if (key.empty() || key.size() > kMaxKey || key.find_first_of(" \n") != key.npos)
-    fail("'{}' is no key of a handout: a word of up to {} bytes is", key, kMaxKey);
+    fail("'{}' cannot be the key of a handout: expected a word of up to {} bytes", key, kMaxKey);
   std::lock_guard lock(mutex_);
   Handout& handout = handouts_[key];
   drop(key, handout);

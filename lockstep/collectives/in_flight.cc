@@ -22,10 +22,8 @@ void InFlight::start(const Key& key, std::function<void()> collective) {
   std::lock_guard lock(mutex_);
   auto [it, added] = all_.try_emplace(key);
   if (!added) {
-    fail(
-        "collective {} of program {:016x} was started twice and not awaited: this is an error of Lockstep's "
-        "own",
-        key.second, key.first);
+    fail_internally("collective {} of program {:016x} was started twice and not awaited", key.second,
+                    key.first);
   }
   it->second = std::make_shared<Flight>();
   it->second->collective = std::move(collective);
@@ -38,9 +36,7 @@ void InFlight::finish(const Key& key) {
   std::unique_lock lock(mutex_);
   const auto it = all_.find(key);
   if (it == all_.end()) {
-    fail(
-        "collective {} of program {:016x} is awaited but was not started: this is an error of Lockstep's own",
-        key.second, key.first);
+    fail_internally("collective {} of program {:016x} is awaited but was not started", key.second, key.first);
   }
   const std::shared_ptr<Flight> flight = it->second;
   done_.wait(lock, [&] { return flight->done; });

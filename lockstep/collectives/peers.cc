@@ -209,7 +209,8 @@ std::string Peers::Impl::lane(int process, int device) const {
   const auto it = address ? address->lanes.find(device) : std::map<int, std::string>::const_iterator();
   if (!address || it == address->lanes.end()) {
     fail(
-        "process {} of {} has told no way to its device {}: are all processes built from the same version "
+        "process {} of {} has given no address of its device {}: are all processes built from the same "
+        "version "
         "of "
         "Lockstep?",
         process, options_.process_count, device);
@@ -489,7 +490,8 @@ void Peers::Impl::throw_unreachable(int process) const {
   const Peer& peer = peers_[process];
   if (peer.distrusted) {
     fail(
-        "process {} of {} (host {}) and process {} of {} (host {}) do not come together: {}. The processes "
+        "process {} of {} (host {}) and process {} of {} (host {}) cannot connect to each other: {}. The "
+        "processes "
         "of "
         "a job need the same secret, and, where they have certificates, those of one authority that have not "
         "expired (LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY, LOCKSTEP_TLS_AUTHORITY)",

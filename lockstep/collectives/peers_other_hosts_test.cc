@@ -163,8 +163,8 @@ TEST_F(PeersOnHosts, CertificatesOfTwoAuthorities_BothSayIt) {
   const TlsFiles strange = foreign_.issue({});
   const auto results = run_two("says_why_it_does_not_meet_the_other", a_, strange);
   for (const auto& [log, own] : {std::pair(results[0].log, a_), std::pair(results[1].log, strange)}) {
-    EXPECT_THAT(log, AllOf(HasSubstr("do not come together: the other side"), HasSubstr(own.authority),
-                           HasSubstr("LOCKSTEP_TLS_AUTHORITY")));
+    EXPECT_THAT(log, AllOf(HasSubstr("cannot connect to each other: the other side"),
+                           HasSubstr(own.authority), HasSubstr("LOCKSTEP_TLS_AUTHORITY")));
   }
 }
 

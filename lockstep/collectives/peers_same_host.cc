@@ -54,7 +54,7 @@ void Peers::Impl::connect_by_store(int process) {
       text = options_.store->get(store_key(process), milliseconds(250));
     } catch (const TimeoutError&) {
     } catch (const std::exception& error) {
-      logging::debug("collectives: the address of process {} is not to be had: {}", process, error.what());
+      logging::debug("collectives: cannot get the address of process {}: {}", process, error.what());
       return;
     }
   }

@@ -28,9 +28,9 @@ class Turn {
  public:
   Turn(bool& busy, const Call& call) : busy_(busy) {
     if (busy_.exchange(true, std::memory_order_acquire)) {
-      fail(
+      fail_internally(
           "{}: the device is in another collective of this group at the same time, but all collectives of a "
-          "device have one order: this is an error of Lockstep's own",
+          "device have one order",
           call.text);
     }
   }

@@ -258,7 +258,7 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
   ::testing::internal::CaptureStderr();
   { Serving open({}, false, {}, "0.0.0.0:0"), closed(kIdentity, false, {}, "0.0.0.0:0"); }
   std::string log = ::testing::internal::GetCapturedStderr();
-  std::size_t first = log.find("is open to all who reach it, because the job has no secret");
+  std::size_t first = log.find("is open to everybody who reaches it, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
   ::testing::internal::CaptureStderr();
@@ -270,7 +270,7 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
   ::testing::internal::CaptureStderr();
   { Serving with_jax(kIdentity, true, {}, "0.0.0.0:0"); }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("is open to all who reach it, because --allow-jax accepts processes"));
+              HasSubstr("is open to everybody who reaches it, because --allow-jax accepts processes"));
 }
 
 // Who holds the coordinator.

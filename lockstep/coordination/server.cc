@@ -53,10 +53,11 @@ class CoordinationServer::Impl {
       logging::warning(
           "the coordinator at {} is open to {}, because the job has no secret; give all its processes the "
           "same LOCKSTEP_JOB_SECRET",
-          bound_.to_string(), local ? "all users of this host" : "all who reach it");
+          bound_.to_string(), local ? "all users of this host" : "everybody who reaches it");
     } else if (options.allow_jax && !local) {
       logging::warning(
-          "the coordinator at {} is open to all who reach it, because --allow-jax accepts processes that do "
+          "the coordinator at {} is open to everybody who reaches it, because --allow-jax accepts processes "
+          "that do "
           "not prove that they have the job's secret; use it only on a network that only the job's hosts "
           "can reach",
           bound_.to_string());

@@ -57,8 +57,9 @@ void check_restorable(const LoaderState& state, const LoaderState& configuration
                                number_text(i, saved[i]), number_text(i, own[i]));
   }
   if (differences.empty()) return;
-  fail<DataError>("[Loader] the state is of another loader, and cannot be gone on from; what differs: {}",
-                  differences);
+  fail<DataError>(
+      "[Loader] the state is of another loader, so this one cannot continue from it; what differs: {}",
+      differences);
 }
 
 void check_agreement(const Sharding& sharding, const LoaderState& state, const CallSite& site) {

@@ -266,7 +266,7 @@ std::shared_ptr<const StoredNumbers> open_if_good(const std::string& operation, 
   try {
     return std::make_shared<StoredNumbers>(operation, path, of);
   } catch (const DataError& error) {
-    if (say_why_not) logging::info("[{}] the index is made anew: {}", operation, error.what());
+    if (say_why_not) logging::info("[{}] the index is made again: {}", operation, error.what());
     return nullptr;
   }
 }

@@ -127,7 +127,7 @@ Results lapack_schur(const Call& call) {
 Results approximate_top_k(const Call& call) {
   const Attribute* functions = call.operation.find("called_computations");
   if (functions == nullptr || functions->elements.size() != 1 || !call.configured("reduction_dim"))
-    call.refuse("it compares by no function");
+    call.refuse("it has no function to compare by");
   const std::size_t count = call.operands.size() / 2;
   const std::int64_t dimension = *call.configured("reduction_dim");
   const Results sorted = sorted_by(call, call.module.function(functions->elements[0]->text),

@@ -91,7 +91,7 @@ Results compare(const Call& call) {
     case 5:
       return {lax::lt(x, y)};
     default:
-      call.refuse("its direction is none that StableHLO has");
+      call.refuse("its direction is not one of StableHLO's");
   }
 }
 

@@ -202,7 +202,7 @@ class Run : public Surroundings {
     if (operands.size() != 1 || operation.properties.empty()) fail_damaged("a sharding is not there");
     const Attribute& sharding = *operation.properties.front();
     if (sharding.kind != Attribute::Kind::kSharding) {
-      fail<Error>("[import_jax_export] the module asks for {}{}, which there is none of here", sharding.text,
+      fail<Error>("[import_jax_export] the module asks for {}{}, which Lockstep does not have", sharding.text,
                   where(operation));
     }
     const auto mesh = meshes_.find(sharding.text);

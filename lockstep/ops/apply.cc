@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
@@ -91,8 +92,7 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   const std::function<Array(Tracers)>& compose) {
   CallSiteScope here((*operands.begin())->site());
   constexpr std::size_t kMost = 4;
-  if (operands.size() > kMost)
-    fail("[{}] more than {} operands: this is an error of Lockstep's own", name, kMost);
+  if (operands.size() > kMost) fail_internally("[{}] more than {} operands", name, kMost);
   const std::span<const Operand* const> all(operands.begin(), operands.size());
   std::array<ElementType, kMost> types;
   bool alike = true;

@@ -118,8 +118,8 @@ Array axis_index(const AxisNames& axes, std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   if (Trace::current() == nullptr) {
     fail<ShardingError>(
-        "[axis_index] is called outside of shard_map, pmap and vmap{}; there is no axis that it could tell a "
-        "place of",
+        "[axis_index] is called outside of shard_map, pmap and vmap{}; there is no axis whose "
+        "index it could give",
         ops::at());
   }
   return apply_primitive(axis_index_p(), OpParams::of(AxesParams{axes.names}), std::span<const Array>())

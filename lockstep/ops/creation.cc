@@ -17,7 +17,7 @@ using ops::Tracers;
 
 void check_shape(std::string_view operation, const Shape& shape) {
   if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) {
-    fail<ShapeError>("[{}] expected sizes of 0 and more, got {}{}", operation, to_string(shape), ops::at());
+    fail<ShapeError>("[{}] expected sizes of 0 or more, got {}{}", operation, to_string(shape), ops::at());
   }
 }
 
@@ -141,7 +141,7 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
 
 Array linspace(double start, double stop, std::int64_t count, DType dtype, SourceLocation where) {
   CallSiteScope here(CallSite::from(where));
-  if (count < 0) fail<ShapeError>("[linspace] expected a count of 0 and more, got {}{}", count, ops::at());
+  if (count < 0) fail<ShapeError>("[linspace] expected a count of 0 or more, got {}{}", count, ops::at());
   std::vector<double> numbers(static_cast<std::size_t>(count), start);
   for (std::int64_t i = 1; i < count; ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(count - 1);

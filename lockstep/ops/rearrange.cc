@@ -255,7 +255,7 @@ Array tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k
   CallSiteScope here(CallSite::from(where));
   const Shape shape = {rows, columns.value_or(rows)};
   if (shape[0] < 0 || shape[1] < 0)
-    fail<ShapeError>("[tri] expected sizes of 0 and more, got {}{}", to_string(shape), ops::at());
+    fail<ShapeError>("[tri] expected sizes of 0 or more, got {}{}", to_string(shape), ops::at());
   return ops::run("tri", fmt::format("{} {} {}", to_string(shape), k, name(dtype)), {}, [&](Tracers) {
     const DType type = place_dtype(shape[0] + shape[1]);
     auto places = [&](std::int64_t dimension) {

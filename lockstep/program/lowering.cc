@@ -316,7 +316,7 @@ std::string Lowering::native(const collectives::Collective& plan, const std::str
     case Kind::kBarrier:
       break;
   }
-  fail("[lower] {} has no native form: this is an error of Lockstep's own", plan.description);
+  fail_internally("[lower] {} has no native form", plan.description);
 }
 
 namespace {

@@ -180,8 +180,7 @@ void for_each_equation(const Program& program, const std::function<void(const Eq
 }
 
 Tangents not_linear(const TransposeCall&) {
-  throw Error(
-      "an operation without linear operands was asked for its transpose: this is an error of Lockstep's own");
+  fail_internally("an operation without linear operands was asked for its transpose");
 }
 
 double no_flops(std::span<const Aval>, std::span<const Aval>, const OpParams&) { return 0; }
@@ -197,20 +196,17 @@ double flops_of_operand(std::span<const Aval> inputs, std::span<const Aval>, con
 }
 
 double flops_of_programs(std::span<const Aval>, std::span<const Aval>, const OpParams&) {
-  throw Error(
-      "an operation that holds programs was asked for its own cost: this is an error of Lockstep's own");
+  fail_internally("an operation that holds programs was asked for its own cost");
 }
 
 Exchange no_exchange(const OpParams&) { return {}; }
 
 Tangents nested_jvp(const JvpCall&) {
-  throw Error(
-      "an operation that holds programs was asked for a plain JVP: this is an error of Lockstep's own");
+  fail_internally("an operation that holds programs was asked for a plain JVP");
 }
 
 std::vector<Value> nested_batching(const BatchCall&) {
-  throw Error(
-      "an operation that holds programs was asked for plain batching: this is an error of Lockstep's own");
+  fail_internally("an operation that holds programs was asked for plain batching");
 }
 
 }  // namespace lockstep

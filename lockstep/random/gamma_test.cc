@@ -103,7 +103,7 @@ TEST(GammaFamily, RefusesWhatDoesNotFit) {
   const Case cases[] = {
       {[&] { gamma(k, 1.0, {3}, int32); }, {"[random::gamma] expected a floating dtype, got i32"}},
       {[&] { gamma(array({1.f}), 1.0); }, {"[random::gamma] expected a key, u32[2], got f32[1]"}},
-      {[&] { gamma(k, 1.0, {-1}); }, {"[random::gamma] expected sizes of 0 and more, got [-1]"}},
+      {[&] { gamma(k, 1.0, {-1}); }, {"[random::gamma] expected sizes of 0 or more, got [-1]"}},
       {[&] {
          gamma(k, ones({2, 3}), {3});
        },

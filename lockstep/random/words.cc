@@ -54,7 +54,7 @@ void check_floating(std::string_view operation, DType dtype) {
 
 void check_shape(std::string_view operation, const Shape& shape) {
   if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) {
-    fail<ShapeError>("[random::{}] expected sizes of 0 and more, got {}{}", operation, to_string(shape),
+    fail<ShapeError>("[random::{}] expected sizes of 0 or more, got {}{}", operation, to_string(shape),
                      ops::at());
   }
 }

@@ -108,7 +108,7 @@ void StallWatch::run() {
     } catch (const PeerFailure&) {
       return;  // the job has failed: there is nobody to ask
     } catch (const std::exception& error) {
-      logging::debug("who holds up the job could not be found out: {}", error.what());
+      logging::debug("cannot find out which process holds up the job: {}", error.what());
       next_ask_ = steady_clock::now() + milliseconds(10000);
     }
   }

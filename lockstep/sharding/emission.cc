@@ -294,9 +294,8 @@ std::vector<Value> Emission::written(const RuledEquation& ruled, const std::vect
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].aval().shape != result_shapes[i]) {
-      fail<Error>(
-          "[{}] the sharding rule {} gives parts of shape {} where the operation makes {} (at {}): this is "
-          "an error of Lockstep's own",
+      fail_internally(
+          "[{}] the sharding rule {} gives parts of shape {} where the operation makes {} (at {})",
           equation.primitive->name, ruled.rule.to_string(), to_string(result_shapes[i]),
           to_string(results[i].aval().shape), equation.site.to_string());
     }

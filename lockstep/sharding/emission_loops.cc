@@ -243,10 +243,10 @@ void Emission::take_layouts(const FlatBody::Step& step, std::span<const NestedLi
     if (from == to) continue;
     const Var var = is_result ? step.nested->outputs[link.to]
                               : step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to];
-    fail<Error>("{}, but both ends must have one layout (at {}): this is an error of Lockstep's own",
-                move_text(fmt::format("[{}] a value within the equation", step.nested->primitive->name),
-                          global_.aval(var), from, to.split, grid_),
-                step.nested->site.to_string());
+    fail_internally("{}, but both ends must have one layout (at {})",
+                    move_text(fmt::format("[{}] a value within the equation", step.nested->primitive->name),
+                              global_.aval(var), from, to.split, grid_),
+                    step.nested->site.to_string());
   }
 }
 

@@ -155,7 +155,8 @@ Credentials CredentialChain::get() {
   try {
     kept_ = find();
   } catch (const StorageError& error) {
-    logging::warning("the {} expire soon, and others cannot be had: {}", kept_->described(), error.what());
+    logging::warning("the {} expire soon, and new ones cannot be fetched: {}", kept_->described(),
+                     error.what());
     try_again_ = now + kTryAgainAfter;
   }
   return *kept_;

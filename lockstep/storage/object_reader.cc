@@ -53,7 +53,7 @@ class ObjectReader : public Reader {
     get.cancellation = cancellation;
     if (!tag_.empty()) get.headers = {{"if-match", tag_}};
     if (client_->send(get, {206, 412}).status == 412)
-      fail<StorageError>("{} has been replaced since it was opened; open it anew", url_);
+      fail<StorageError>("{} has been replaced since it was opened; open it again", url_);
   }
 
   const std::shared_ptr<S3Client> client_;

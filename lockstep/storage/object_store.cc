@@ -154,7 +154,8 @@ class ObjectStore : public Store {
       ended_.insert(attempt.folder);
       return attempt;
     }
-    fail<StorageError>("cannot end {}: others begin and end it all the time", url(attempt.folder));
+    fail<StorageError>("cannot end {}: other processes begin and end it again and again",
+                       url(attempt.folder));
   }
 
   bool publish(const Attempt& attempt, const std::string& folder, const std::string& manifest,
@@ -339,7 +340,7 @@ class ObjectStore : public Store {
         throw MaybeDoneError(error.what());
       }
     }
-    fail<StorageError>("cannot {} {}: others make and remove it all the time", doing, url(name));
+    fail<StorageError>("cannot {} {}: other processes make and remove it again and again", doing, url(name));
   }
 
   /// Throws if it is unknown whether this store has published the attempt, unless another one's manifest
@@ -354,7 +355,7 @@ class ObjectStore : public Store {
     }
     const auto there = find_object(client_, key(manifest.name));
     if (there == nullptr)
-      fail<StorageError>("whether {} is published was not told, so {} stays", url(manifest.name),
+      fail<StorageError>("the server did not say whether {} is published, so {} stays", url(manifest.name),
                          url(attempt));
     if (there->size() == manifest.bytes.size() && read_whole(*there) == manifest.bytes)
       fail<StorageError>("{} is published, though its answer was lost; {} stays", url(manifest.name),

@@ -49,7 +49,7 @@ class ObjectWriter : public Writer {
       }
       take_away();
     } catch (const std::exception& error) {
-      logging::warning("{} was not finished, and what there is of it could not be taken away: {}", url_,
+      logging::warning("{} was not finished, and what was uploaded of it could not be removed: {}", url_,
                        error.what());
     }
   }

@@ -27,7 +27,7 @@ const std::vector<ProgramPtr>& branches_of(const OpParams& params) {
 std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
   const auto& branches = branches_of(params);
   if (operands.empty() || operands[0].dtype != DType::kI32 || !operands[0].shape.empty()) {
-    fail<ShapeError>("expected an i32 scalar to tell the branch, got {}",
+    fail<ShapeError>("expected an i32 scalar to choose the branch, got {}",
                      operands.empty() ? "nothing" : to_string(operands[0]));
   }
   std::vector<Aval> results = branches.front()->output_avals();

@@ -198,7 +198,7 @@ VmapValues batch_vjp(const BatchCall& call) {
 }
 
 [[noreturn]] void only_transposed(std::string_view what) {
-  fail("[custom_vjp] its linear part was asked for {}: this is an error of Lockstep's own", what);
+  fail_internally("[custom_vjp] its linear part was asked for {}", what);
 }
 
 }  // namespace

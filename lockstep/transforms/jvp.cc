@@ -37,8 +37,8 @@ JvpValues inline_jvp(Builder& builder, const Program& program, std::span<const V
     for (std::size_t i = 0; i < results.size(); ++i) env.set(equation.outputs[i], results[i]);
     if (!any) continue;
     if (out.size() != results.size()) {
-      fail("[{}] its derivative rule gave {} tangents for {} results: this is an error of Lockstep's own",
-           primitive.name, out.size(), results.size());
+      fail_internally("[{}] its derivative rule gave {} tangents for {} results", primitive.name, out.size(),
+                      results.size());
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Aval& aval = results[i].aval();

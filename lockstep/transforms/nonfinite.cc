@@ -130,10 +130,8 @@ class Search {
     } else if (primitive == &cond_p()) {
       results = walk_cond(builder, equation.params.as<CondParams>(), operands, first);
     } else {
-      fail(
-          "[debug_nans] the operation {} holds programs that are not known here: this is an error of "
-          "Lockstep's own",
-          primitive->name);
+      fail_internally("[debug_nans] the operation {} holds programs that are not known here",
+                      primitive->name);
     }
     within_.pop_back();
     return results;

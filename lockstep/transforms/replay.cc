@@ -68,8 +68,8 @@ Value zeros(Builder& builder, const Aval& aval) {
 Value conform(const Value& x, const Aval& aval, const Primitive& from) {
   const Aval& given = x.aval();
   if (given.shape != aval.shape || given.dtype != aval.dtype) {
-    fail("[{}] a derivative rule gave {} where {} belongs: this is an error of Lockstep's own", from.name,
-         to_string(given), to_string(aval));
+    fail_internally("[{}] a derivative rule gave {} where {} belongs", from.name, to_string(given),
+                    to_string(aval));
   }
   if (given.varying == aval.varying) return x;
   const std::vector<std::string> surplus = minus(given.varying, aval.varying);

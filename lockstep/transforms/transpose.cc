@@ -113,8 +113,8 @@ void Transposition::transpose(const Equation& equation) {
   const Primitive& primitive = *equation.primitive;
   Tangents out = primitive.transpose(TransposeCall{equation.params, cotangents, operands, results, builder_});
   if (out.size() != operands.size()) {
-    fail("[{}] its transpose gave {} cotangents for {} operands: this is an error of Lockstep's own",
-         primitive.name, out.size(), operands.size());
+    fail_internally("[{}] its transpose gave {} cotangents for {} operands", primitive.name, out.size(),
+                    operands.size());
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!out[i] || !operands[i].linear()) continue;

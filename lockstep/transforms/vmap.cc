@@ -32,8 +32,8 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
     if (!values.batched[i]) continue;
     const bool any_size = is_placement(*equation.primitive);
     if (result.aval().shape.empty() || (result.aval().shape.front() != axis.size && !any_size)) {
-      fail("[{}] its batching rule gave {} for a mapped dimension of {}: this is an error of Lockstep's own",
-           equation.primitive->name, to_string(result.aval()), axis.size);
+      fail_internally("[{}] its batching rule gave {} for a mapped dimension of {}", equation.primitive->name,
+                      to_string(result.aval()), axis.size);
     }
   }
   return values;

@@ -582,7 +582,7 @@ bool is_way_of(Way way, Kind kind) { return find(way, kind) != nullptr; }
 
 std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange) {
   const AlgorithmEntry* entry = find(way, exchange.kind);
-  if (entry == nullptr) fail("there is no {} by the way {}", name_of(exchange.kind), name_of(way));
+  if (entry == nullptr) fail("{} has no algorithm {}", name_of(exchange.kind), name_of(way));
   if (exchange.size == 1) return make<Alone>(exchange);
   return entry->make(exchange);
 }

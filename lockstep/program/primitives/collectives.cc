@@ -57,8 +57,8 @@ void check_groups(const Axes& axes, const IndexGroups& groups) {
     }
     for (int place : group) {
       if (place < 0 || place >= n || seen[static_cast<std::size_t>(place)]) {
-        fail<ShardingError>("axis_index_groups has place {}, expected each of 0 to {} along ({}) once", place,
-                            n - 1, fmt::join(axes, ", "));
+        fail<ShardingError>("axis_index_groups has position {}, expected each of 0 to {} along ({}) once",
+                            place, n - 1, fmt::join(axes, ", "));
       }
       seen[static_cast<std::size_t>(place)] = true;
       ++count;

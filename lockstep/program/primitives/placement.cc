@@ -140,8 +140,7 @@ std::function<std::vector<Value>(const BatchCall&)> batch_with(const Primitive& 
 /// On one device the whole is its part. The partitioner leaves none of these operations to others.
 std::vector<std::string> lower_on_one_device(Lowering& out, const Equation& e) {
   if (out.axes().num_positions() > 1) {
-    fail("[{}] was not partitioned (at {}): this is an error of Lockstep's own", e.primitive->name,
-         e.site.to_string());
+    fail_internally("[{}] was not partitioned (at {})", e.primitive->name, e.site.to_string());
   }
   return {out.operand(e, 0)};
 }
