@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dot_product_attention takes, all keys at once and by blocks of 256: temporary memory by the compiler's
-// plan, and the median time of 5 calls, in turns. 4 heads of 64 features, causal, f32.
+// Benchmark of dot_product_attention, all keys at once and by blocks of 256: temporary memory by the
+// compiler's plan, and the median time of 5 calls, in turns. 4 heads of 64 features, causal, f32.
 //
 //   $ build/release/benchmarks/attention            # 1024, 2048 and 4096 queries and keys
 

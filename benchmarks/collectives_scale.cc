@@ -139,7 +139,7 @@ std::string size_text(double bytes) {
 void measure(const Options& options, Kind kind, std::size_t bytes, int hosts, int members,
              std::optional<Way> given) {
   const auto n = static_cast<std::size_t>(hosts), l = static_cast<std::size_t>(members);
-  // What one member does between the hosts: it carries its share.
+  // The bytes that one member carries between the hosts: its share.
   std::size_t part = bytes;
   if (kind == Kind::kAllReduce || kind == Kind::kBroadcast) part = bytes / l;
   if (kind == Kind::kReduceScatter || kind == Kind::kAllGather) part = bytes / n / l;

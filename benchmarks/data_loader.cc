@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Loader costs: the time and memory to go on in the middle of 10^9 records, how fast it reads windows
-// of a token file, and its wait as a share of a step that computes on all cores meanwhile.
+// Costs of a Loader: the time and memory to resume in the middle of 10^9 records, the speed of reading
+// windows of a token file, and its wait as a share of a step that computes on all cores meanwhile.
 //
 //   $ build/release/benchmarks/data_loader              # steps of 50 ms, 200 of them
 //   $ build/release/benchmarks/data_loader 20 1000      # steps of 20 ms, 1000 of them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin's own launch of a tiny program costs: the floor under a cached call of jit.
+// Cost of the plugin's own launch of a tiny program: the floor under a cached call of jit.
 //   build/release/benchmarks/pjrt_launch
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the recorder costs who does something: an event, with the things around it that a launch does.
+// Costs of recording: an event, and the calls around it that a launch makes.
 //
 //     build/release/benchmarks/recorder_bench
 //

@@ -23,8 +23,8 @@ if(LOCKSTEP_BUILD_TESTS)
                        style.docs_check_catches_what_is_untrue style.license
                        style.license_check_catches_a_missing_line style.format PROPERTIES LABELS style)
 
-  # What the presets asan and tsan build and run: ./test runs the tests of these targets. The runtime and threads of
-  # users only under the thread sanitizer: they take the layers above along, which touch no memory by hand.
+  # Targets that the presets asan and tsan build: ./test runs their tests. The runtime and users' threads are only under
+  # the thread sanitizer: they take the layers above along, which touch no memory by hand.
   set(sanitized watch coordination collectives)
   if(LOCKSTEP_SANITIZE STREQUAL "thread")
     list(APPEND sanitized runtime threads)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What Lockstep's libraries link to: found here for its own build and, installed beside LockstepConfig.cmake, for that
-# of its users.
+# Dependencies of Lockstep's libraries: found here for its own build and, installed beside LockstepConfig.cmake, for its
+# users' builds.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)

@@ -65,8 +65,8 @@ if(LOCKSTEP_SANITIZE)
     target_compile_options(lockstep_lightly_sanitized INTERFACE -fno-sanitize=null,alignment,vptr,object-size)
   endif()
 endif()
-# What nearly every source includes is parsed once: a fifth of the time that a layer takes, half of that of its tests.
-# LOCKSTEP_PRECOMPILE=OFF checks that each file includes what it uses.
+# Headers that nearly every source includes are parsed once: a fifth of the time that a layer takes, half of that of its
+# tests. LOCKSTEP_PRECOMPILE=OFF checks that each file includes what it uses.
 option(LOCKSTEP_PRECOMPILE "Precompile what nearly every source includes" ON)
 set(LOCKSTEP_COMMON_HEADERS
     <algorithm> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <mutex> <optional> <source_location> <span>
@@ -193,7 +193,7 @@ function(lockstep_layer name)
       set(public PUBLIC)
     endif()
     lockstep_precompile_test(${name}_test ${public})
-    # Those in tests/ run programs as users get them.
+    # Tests in tests/ run programs as users get them.
     lockstep_discover_tests(${name}_test ${name} UNOPTIMIZED EXCEPT ${arg_OPTIMIZED})
   endif()
 endfunction()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the sources of lockstep_programs.cc share. The programs are those of jax_programs.py, by the same
-// names.
+// Declarations shared by the sources of lockstep_programs.cc. The programs are those of jax_programs.py, with
+// the same names.
 
 #include <lockstep/lockstep.h>
 
@@ -21,15 +21,15 @@ using ls::Array, ls::P;
 /// Whether programs are also run, so that compare.py and check_devices.py can tell that results are the same.
 inline bool check_values = false;
 
-/// What tells one result from another: the mean of its elements' sizes, and of its elements times others that
-/// tell their places.
+/// Two means that tell results apart: of the absolute values, and of the elements times numbers that depend
+/// on their places.
 using Digest = std::pair<double, double>;
 Digest digest(const Array& result);
 
 /// Values for an argument, the same as JAX's side gives it.
 Array wave(const ls::Shape& shape, ls::DType dtype);
 
-/// What is known of a compiled program.
+/// Measurements of a compiled program.
 struct Measured {
   std::vector<ls::sharding::CommunicationLine> collectives;
   ls::internal::Cost cost;
@@ -78,7 +78,7 @@ class Placed {
   ls::Mesh mesh_;
 };
 
-/// Of a jitted function and its arguments.
+/// Measures a jitted function with its arguments.
 template <class F, class... Args>
 Measured measure(const ls::Jitted<F>& jitted, const Args&... arguments) {
   const auto lowered = jitted.lower(arguments...);
@@ -90,7 +90,7 @@ Measured measure(const ls::Jitted<F>& jitted, const Args&... arguments) {
   return measured;
 }
 
-/// Of a function and its arguments, with its results where `specs` say.
+/// Measures a function with its arguments; `specs` place its results.
 template <class F, class... Args>
 Measured measure(const Placed& at, F&& function, const std::vector<P>& specs, const Args&... arguments) {
   return measure(ls::jit(std::forward<F>(function), {.out_shardings = at.results(specs)}), arguments...);

@@ -32,7 +32,7 @@ Measured matmul() {
   return measure(at, product, {P("y")}, at({1024, 512}), at({512, 1024}));
 }
 
-/// What is added keeps it from being the argument itself.
+/// Adds 1, so that the result is not the argument itself.
 std::function<Measured()> reshard(const MeshAxes& axes, const P& before, const P& after) {
   return [=] {
     Placed at(axes);
@@ -41,7 +41,7 @@ std::function<Measured()> reshard(const MeshAxes& axes, const P& before, const P
   };
 }
 
-/// Of an operation on a value split along its first dimension.
+/// Measures one operation on a value split along its first dimension.
 template <class F>
 std::function<Measured()> single(F function, const ls::Shape& shape, const P& after,
                                  ls::DType dtype = ls::float32) {

@@ -35,7 +35,7 @@ Measured mlp_fsdp() {
                  at({1024, 512}, rows), at({1024, 512}, rows));
 }
 
-/// What is gathered of the weights and kept from forwards to backwards takes no more than `kept_bytes`.
+/// Gathered weights kept from the forward to the backward pass take no more than `kept_bytes`.
 std::function<Measured()> fsdp_layers(std::int64_t kept_bytes) {
   return [=] {
     Placed at({{"fsdp", 8}});

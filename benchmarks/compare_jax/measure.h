@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the Lockstep sides of the comparison share: their options, and printing measurements. README.md has
-// the contract.
+// Code shared by the Lockstep sides of the comparison: their options, and printing measurements. README.md
+// has the contract.
 
 #include <sys/resource.h>
 

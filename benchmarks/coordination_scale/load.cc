@@ -2,7 +2,7 @@
 // The load of a job's start and end on a coordinator, Lockstep's or JAX's own: N clients connect, register,
 // ask who serves, poll for errors and send a heartbeat, exchange their topology as the runtime does, pass a
 // barrier and leave. Each call carries a credential for its request, with the secret of LOCKSTEP_JOB_SECRET.
-// What JAX's service does not have is asked of it too, and refused.
+// The calls that JAX's service does not have are made too, and refused.
 //
 // coordination_load ADDRESS CLIENTS CONNECTIONS
 //

@@ -121,7 +121,7 @@ class Load {
     step.wait();
   }
 
-  /// What each says of itself has some 75 bytes, and the whole some 12 for each and 40 for each host.
+  /// Each client's own part has some 75 bytes, and the whole some 12 for each client and 40 for each host.
   void exchange_topology() {
     Step set(clients_);
     for (int client = 0; client < clients_; ++client) {

@@ -62,8 +62,8 @@ class Types {
   }
 
  private:
-  /// Who holds none gets one by intern() only, and so not now. If not at once, then those that were without
-  /// holders the last time too: a shape may still be read for a moment after its array is gone.
+  /// Forgets types without holders; only intern() gives them new ones, so not now. Without `at_once`, only
+  /// those that had none last time too: a shape may still be read for a moment after its array is gone.
   void forget_unheld(bool at_once) {
     std::erase_if(all_, [&](const auto& each) {
       const ArrayType& type = *each.second;

@@ -24,7 +24,7 @@
 
 namespace lockstep::internal {
 
-/// What a computation holds: computation.cc makes it, computation_run.cc launches it.
+/// The members of a computation: computation.cc makes it, computation_run.cc launches it.
 struct Computation::Impl {
   std::string name;
   ComputationText text;
@@ -41,7 +41,7 @@ struct Computation::Impl {
   CompilerOptions compiler_options;
   bool only_lower = false;
 
-  // What compiling fills in; to be read where is_compiled is set.
+  // Filled in by compiling; to be read where is_compiled is set.
   std::atomic<bool> is_compiled = false;
   std::mutex compiling;
   std::optional<std::pair<LoweredProgram, Mesh>> to_compile;  ///< its text is that in `text`
@@ -89,7 +89,7 @@ struct Computation::Impl {
   std::vector<std::int64_t> not_to_donate(std::span<const Array* const> given,
                                           std::span<const Array* const> arguments) const;
 
-  /// What only_collectives needs on each device.
+  /// The memory that only_collectives needs on each device.
   pjrt::MemoryStats memory_of_collectives() const;
 
   /// Leaves the donated arrays without their memory.

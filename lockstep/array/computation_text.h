@@ -24,7 +24,7 @@ struct ComputationText {
   std::string explain() const { return sharding::explain(collectives); }
 };
 
-/// What one call of a computation costs each device.
+/// The cost of one call of a computation, for each device.
 struct Cost {
   double flops = 0;           ///< of its program, as ProgramCost counts them
   double bytes_accessed = 0;  ///< the same

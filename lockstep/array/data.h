@@ -86,7 +86,7 @@ struct ArrayData {
   /// It only has a shape, a dtype and a sharding: it was made by shape_of(), or the devices are described.
   bool no_elements = false;
 
-  /// Of a weak f32 scalar that was made of a C++ number: the number.
+  /// The C++ number of which a weak f32 scalar was made.
   std::optional<double> number;
 
   // For a tracer:

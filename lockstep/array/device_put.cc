@@ -179,7 +179,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
 
 namespace {
 
-/// What a process's local data is of the whole.
+/// The part of a global array that is a process's local data.
 struct LocalPart {
   Shape global;
   HeldParts parts;

@@ -28,7 +28,7 @@ class NumberInputs {
   /// After `tracer` was made for leaf `leaf` of a call.
   void add(const Array& tracer, std::size_t leaf);
 
-  /// Of these captures of the trace, the places of those that stand for a leaf's double, with the leaf.
+  /// The places of the captures that stand for a leaf's double, each with its leaf.
   using Places = std::vector<std::pair<std::size_t, std::size_t>>;
   Places places(std::span<const Array> captures) const;
 

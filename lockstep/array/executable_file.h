@@ -10,7 +10,7 @@
 
 namespace lockstep::internal {
 
-/// What a file says of the call besides the computation: for each argument what it holds, and the paths of
+/// A file's description of the call besides the computation: the contents of each argument, and the paths of
 /// the result's arrays.
 struct CallDescription {
   std::vector<std::vector<std::string>> arguments;

@@ -117,7 +117,7 @@ std::vector<Array> run_operation(const std::string& name, const std::string& key
   OperationScope scope(name);
   check_before_end(name);
   if (Trace::current() != nullptr) return compose(operands);
-  // What this thread did last, by hash: found again without a lock.
+  // The operations that this thread ran last, by hash: found again without a lock.
   thread_local std::array<std::weak_ptr<const CompiledOperation>, 256> recent;
 
   Few<const ArrayType*> types(operands.size());

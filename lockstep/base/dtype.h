@@ -83,7 +83,7 @@ struct FInfo {
   bool has_infinity = true;
 };
 
-/// Of complex numbers, those of their parts. Throws DTypeError for another dtype.
+/// Complex dtypes have the limits of their parts. Throws DTypeError for another dtype.
 const FInfo& finfo(DType dtype);
 
 /// Whether the dtype can represent this integer. Dtypes that are not integers can, with rounding.

@@ -9,7 +9,7 @@ namespace lockstep {
 /// The most processes of a job.
 inline constexpr int kMostProcesses = 262'144;
 
-/// What the system says of an error number, with the limit of this process that may be the cause: "Too many
+/// The system's text for an error number, with the limit of this process that may be the cause: "Too many
 /// open files (ulimit -n: 64)".
 std::string describe_error(int error);
 

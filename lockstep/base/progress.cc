@@ -28,7 +28,7 @@ std::string bytes_of(std::int64_t done, std::int64_t total) {
                      kUnits[name]);
 }
 
-/// Those that this thread shows.
+/// The bars that this thread shows.
 std::vector<ProgressBar*>& shown_bars() {
   thread_local std::vector<ProgressBar*> bars;
   return bars;

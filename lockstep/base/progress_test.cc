@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-/// What a bar writes where there is no terminal: a line at each tenth.
+/// The output of a bar where there is no terminal: a line at each tenth.
 std::string written(std::int64_t total, std::int64_t done, ProgressBar::Unit unit, bool shown = true) {
   ::testing::internal::CaptureStdout();
   ProgressBar bar("work", total, shown, unit);

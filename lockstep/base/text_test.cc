@@ -25,7 +25,7 @@ std::string encoded(char32_t code) {
 
 bool is_code_point(char32_t code) { return code <= 0x10ffff && (code < 0xd800 || code >= 0xe000); }
 
-/// What is_utf8 says, computed in another way: each character is the encoding of the code point in its bits.
+/// The result of is_utf8, computed in another way: each character encodes the code point in its bits.
 bool is_utf8_by_encoding(const std::string& text) {
   if (text.empty()) return true;
   constexpr unsigned kBitsOfFirst[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -115,7 +115,7 @@ TEST(Text, FirstBytes_CutsBetweenCharacters) {
   EXPECT_EQ(whole_characters("apprentissage-\xc3"), "apprentissage-");
   EXPECT_EQ(whole_characters("\xe4\xb8"), "");
   EXPECT_EQ(whole_characters("é"), "é");
-  // What no character begins is not one that is cut off.
+  // Bytes that begin no character are not taken for one that is cut off.
   EXPECT_EQ(whole_characters("a\x80\x80"), "a\x80\x80");
   EXPECT_EQ(whole_characters("\x80"), "\x80");
 }

@@ -10,7 +10,7 @@
 
 namespace lockstep::checkpoint {
 
-/// What the call returns. Its StorageError becomes a CheckpointError.
+/// Returns the call's result. Its StorageError becomes a CheckpointError.
 template <class Call>
 auto as_checkpoint_error(const Call& call) {
   try {

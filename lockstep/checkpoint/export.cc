@@ -122,7 +122,7 @@ class SharedFile {
   storage::OpenFile file_;
 };
 
-/// What this process has of its piece, stretch by stretch.
+/// Writes this process's part of the piece, stretch by stretch.
 void write_piece(SharedFile& file, std::uint64_t offset, const Array& array, const Box& piece,
                  const std::function<void(std::uint64_t)>& on_written) {
   const std::size_t element = size_of(array.dtype());

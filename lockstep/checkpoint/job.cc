@@ -67,7 +67,7 @@ Job Job::current() {
   if (job_of_test != nullptr) return *job_of_test;
   static const auto live = std::make_shared<LiveAttempts>();
   runtime::Runtime& runtime = runtime::Runtime::get();
-  // Of described processes this one alone is there.
+  // Only this one of the described processes exists.
   const int processes = runtime.described() ? 1 : runtime.process_count();
   return {runtime.process_index(),
           processes,

@@ -25,7 +25,7 @@ constexpr int kVersion = 1;
 constexpr std::size_t kDeepest = 100;
 constexpr std::string_view kSumLine = "{\"xxh3_128\":\"";
 
-/// Of what is counted: so it can be added to, and multiplied by the size of an element.
+/// The largest count that is accepted: it can be added to, and multiplied by the size of an element.
 constexpr std::int64_t kLargest = std::int64_t{1} << 58;
 constexpr std::size_t kMostDimensions = 255;
 

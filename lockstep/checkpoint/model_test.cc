@@ -141,7 +141,7 @@ class History {
   std::vector<std::int64_t> published() const { return published_steps(*store()); }
   void note(const std::string& what) { log_ += what + "\n"; }
 
-  /// What no save of this run wrote.
+  /// The files that no save of this run wrote.
   std::map<std::string, std::string> outside() {
     auto all = files();
     std::erase_if(all, [](const auto& file) {
@@ -181,7 +181,7 @@ class History {
     checkpoint::save(url, tree, options);
   }
 
-  /// Of a process that was killed, too. Its job's leftovers are gone then, and removals ended.
+  /// Starts a process, also one that was killed. Its job's leftovers are gone then, and removals ended.
   void start(Process& process) {
     note("start " + process.job);
     process.checkpointers.clear();
@@ -325,7 +325,7 @@ class History {
     }
   }
 
-  /// What another process, or another place in the program of the same one, does in the middle of a save.
+  /// Acts as another process, or another place in the program of the same one, in the middle of a save.
   void beside(Process& process, std::int64_t step, int what) {
     note(fmt::format("  beside: {}", what));
     act_beside(process, step, what);
@@ -433,7 +433,7 @@ class History {
     }
   }
 
-  /// Of a save that did not end, in a bucket.
+  /// Whether a file in a bucket is of a save that did not end.
   bool is_attempt(const std::string& name) {
     for (const Leftover& leftover : leftovers(*store()))
       if (name.find(leftover.nonce) != name.npos) return true;

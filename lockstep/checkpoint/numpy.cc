@@ -56,7 +56,7 @@ class Archive {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  /// What libzip asks of the file.
+  /// Answers libzip's requests about the file.
   static zip_int64_t call(void* self, void* data, zip_uint64_t size, zip_source_cmd_t command) {
     return static_cast<Archive*>(self)->answer(data, size, command);
   }

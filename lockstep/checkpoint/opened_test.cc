@@ -82,7 +82,7 @@ TEST(Opened, ReadsLittleMoreThanItNeeds_HoweverItWasSaved) {
   for (std::int64_t writers : {1, 2, 4, 8}) {
     for (const Shape& saved : six_cuts(writers)) {
       const std::string url = folder.path() / std::to_string(number++);
-      // What all have is cut between them.
+      // An array that all writers have is divided between them.
       write_checkpoint(url, shape, parts_of(shape, saved == Shape{1, 1, 1} ? Shape{writers, 1, 1} : saved));
       for (std::int64_t readers : {1, 2, 4, 8}) {
         for (const Shape& wanted : six_cuts(readers)) {

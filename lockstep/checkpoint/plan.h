@@ -36,9 +36,9 @@ enum class Place {
   kOne,     ///< on devices of one process only, such as a stage of a pipeline
 };
 
-/// What a process says of its tree before it is saved, and what follows for each leaf from what all have
-/// said. `kEach` and `kOne` look the same to the process that has the array. Throws CheckpointError, naming
-/// `what`, if the processes' trees differ.
+/// A process's description of its tree before a save, and the place of each leaf according to all
+/// descriptions. `kEach` and `kOne` look the same to the process that has the array. Throws CheckpointError,
+/// naming `what`, if the processes' trees differ.
 std::string describe_tree(std::span<const Leaf> leaves, const std::vector<int>& owners);
 std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
                              const std::string& what);
@@ -52,8 +52,8 @@ using Loads = std::vector<std::uint64_t>;
 std::vector<std::vector<Piece>> plan_spread(std::span<const Leaf> leaves, const std::vector<int>& owners,
                                             Loads& loads);
 
-/// Those of the others, when their places are known. Does not ask for shardings: the arrays may have been
-/// donated meanwhile.
+/// The pieces of the other leaves, when their places are known. Does not ask for shardings: the arrays may
+/// have been donated meanwhile.
 std::vector<std::vector<Piece>> plan_others(std::span<const Leaf> leaves, const std::vector<int>& owners,
                                             const std::vector<Place>& places, Loads& loads);
 

@@ -196,7 +196,7 @@ LOCKSTEP_CHILD(saves_stages) {
     EXPECT_TRUE(lockstep::test::is_made(back.all, 40));
     EXPECT_EQ(back.own.to_host<float>(), std::vector<float>(210'000, 40));
   }
-  // Who has it is not agreed.
+  // The processes disagree on who has the array.
   EXPECT_THAT(
       error_of<CheckpointError>([&] {
         save(run + "/x", Tree{{"w", stage(me == 2 ? 0 : 1, 1)}});
@@ -291,7 +291,7 @@ Tree processes_tree(std::int64_t step) {
           {"local", full({2}, static_cast<double>(step))}};
 }
 
-/// What is wrong with the step; "" if it is whole.
+/// The first part of the step that is wrong; "" if it is whole.
 std::string wrong_with(const std::string& url, std::int64_t step) {
   const Numbers numbers = restore_numbers(url + "/" + step_name(step));
   auto is = [&](const std::string& path, DType dtype, const Shape& shape, std::uint64_t seed) {

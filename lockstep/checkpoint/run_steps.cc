@@ -12,8 +12,8 @@
 namespace lockstep::checkpoint {
 namespace {
 
-/// Of more steps, manifests that were read once are not read again. Another job may have removed one, and
-/// saved the step anew; that is seen where it counts, before a step is removed.
+/// In runs with more steps, manifests that were read once are not read again. Another job may have removed
+/// one, and saved the step anew; that is noticed where it counts, before a step is removed.
 constexpr std::size_t kReadAgain = 100;
 
 std::string manifest_of(std::int64_t step) { return step_name(step) + "/" + kManifestName; }

@@ -12,7 +12,7 @@
 
 namespace lockstep::checkpoint {
 
-/// What the manifests of a run's steps say.
+/// The contents of the manifests of a run's steps.
 struct RunSteps {
   std::vector<SavedStep> steps;
   std::map<std::int64_t, std::string> damaged;  ///< why, of steps whose manifests cannot be read

@@ -40,7 +40,7 @@ constexpr std::array<std::pair<DType, std::string_view>, kNumDTypes> kNames{{{DT
 constexpr std::array<std::pair<std::string_view, unsigned>, 6> kForeign{
     {{"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}}};
 
-/// What the format allows.
+/// Limits of the format.
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::size_t kPadding = 4096;
 

@@ -197,7 +197,7 @@ const std::byte* Saving::elements(const Piece& piece, const Box& rows, std::byte
   return scratch;
 }
 
-/// Of all elements of an array that this process has.
+/// The digest of this process's elements of an array.
 std::string Saving::digest_of(std::size_t leaf) const {
   const Array& array = contents_.arrays[leaf].array;
   const std::size_t element = size_of(array.dtype());

@@ -173,7 +173,7 @@ std::vector<Leftover> leftovers(const storage::Store& store) {
         step_of_name(entry.name.substr(0, at)))
       all.push_back({{entry.name, ""}, entry.name.substr(at + kAttempt.size())});
   }
-  // Of an object store, attempts are below the step's own name.
+  // In an object store, attempts are below the step's own name.
   const auto unpublished = steps_where(entries, [&](const storage::Entry& entry) {
     return !entry.is_link && !store.exists(entry.name + kManifest);
   });

@@ -7,8 +7,8 @@
 
 namespace lockstep::cluster {
 
-// The counts that a job may have, for initialize() and the tool; of processes also lockstep::kMostProcesses.
-// What is above them is a mistake, which would take the host's memory or threads before it fails.
+// The largest counts of a job, for initialize() and the tool; lockstep::kMostProcesses is another. A larger
+// count is a mistake, which would take the host's memory or threads before it fails.
 
 inline constexpr int kMostOfALauncher = 65'536;  ///< processes that `lockstep run` starts
 inline constexpr int kMostCpuDevices = 1'024;    ///< of a process; each has a thread

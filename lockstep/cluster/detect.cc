@@ -33,7 +33,7 @@ void refuse_contradiction(const Environment& environment, const Place& place) {
   compare({"LOCKSTEP_PROCESS_ID", "JAX_PROCESS_ID"}, place.process_id);
 }
 
-/// What counts whichever type has answered.
+/// Checks and adds what applies to every cluster type.
 Place complete(const Environment& environment, Place place) {
   const bool by_hand = place.cluster == "launcher" || place.cluster == "explicit";
   if (!by_hand && place.cluster != "single") {
@@ -56,9 +56,9 @@ void refuse_silent_single(const Environment& environment, const Place& place) {
 }  // namespace
 
 const std::vector<ClusterType>& cluster_types() {
-  // What starts a process comes before what gave it its machine: torchrun before the MPI or Slurm that may
-  // have started it, an MPI's launcher before Slurm, and all of them before the clouds, whose nodes they
-  // start on.
+  // Launchers of processes come before the systems that gave them machines: torchrun before the MPI or Slurm
+  // that may have started it, an MPI's launcher before Slurm, and all of them before the clouds, whose nodes
+  // they start on.
   static const std::vector<ClusterType> types = {
       {"launcher", launcher_place},   {"explicit", explicit_place}, {"torchrun", torchrun_place},
       {"ompi", ompi_place},           {"pmi", pmi_place},           {"slurm", slurm_place},

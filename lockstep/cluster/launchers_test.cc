@@ -41,7 +41,7 @@ TEST(Torch, PodOfPyTorchJob_IsOneProcess) {
   EXPECT_EQ(place.num_processes, 3);
   EXPECT_EQ(place.process_id, 1);
   EXPECT_EQ(place.coordinator_address, "bert-master-0:64416");
-  // Of the GPUs of its pod it uses all, however many processes torchrun would have started.
+  // It uses all GPUs of its pod, however many processes torchrun would have started.
   Place wide = place_of(with(kPyTorchJob, {{"WORLD_SIZE", "24"}, {"PET_NPROC_PER_NODE", "8"}}));
   EXPECT_EQ(wide.num_processes, 3);
   EXPECT_FALSE(wide.local_process_id);

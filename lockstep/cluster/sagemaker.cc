@@ -25,8 +25,8 @@ std::vector<std::string> names_in(const nlohmann::json& list, const std::string&
   return names;
 }
 
-/// What SageMaker says of its hosts: in the variables of its training toolkit, or in its file, which every
-/// training container has.
+/// SageMaker's description of its hosts: in the variables of its training toolkit, or in its file, which
+/// every training container has.
 struct Hosts {
   std::vector<std::string> names;
   std::string current, why;

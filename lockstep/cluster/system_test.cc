@@ -49,7 +49,7 @@ class OneAnswer {
   }
   const std::string& server() const { return server_; }
 
-  /// What was asked, once it was answered.
+  /// The request, once it was answered.
   const std::string& request() {
     thread_.join();
     return request_;

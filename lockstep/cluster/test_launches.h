@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the processes of launchers and clouds see, as their documents and sources say.
+// The variables of processes of launchers and clouds, according to their documents and sources.
 
 #include "lockstep/cluster/test_system.h"
 

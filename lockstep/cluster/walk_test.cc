@@ -13,8 +13,8 @@
 namespace lockstep::cluster {
 namespace {
 
-/// What a process of several sees: variables, "file:PATH" and "metadata:NAME". Those of `parts` are taken
-/// away and garbled, the others stay.
+/// A process's view of a job of several: variables, "file:PATH" and "metadata:NAME". The entries in `parts`
+/// are removed and garbled, the others stay.
 struct Launch {
   const char* cluster;
   Variables all;

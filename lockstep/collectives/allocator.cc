@@ -57,7 +57,7 @@ void ask_for_huge_pages(void* block, std::size_t size) {
   errno = before;
 }
 
-// What a library calls in place of the C library's functions of these names.
+// Functions that a library calls in place of the C library's functions of these names.
 
 int aligned_block(void** block, std::size_t alignment, std::size_t size) {
   if (size >= Arena::kLeastBytes && is_alignment(alignment)) {

@@ -89,7 +89,7 @@ class ArenaView {
  public:
   ArenaView() = default;
 
-  /// Of this process's own arena, which must outlive it.
+  /// A view of this process's own arena, which must outlive it.
   explicit ArenaView(const Arena& own);
 
   /// From a descriptor that the other process has sent. Not readable if the file is empty or there is no

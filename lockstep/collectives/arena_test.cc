@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-/// What the file takes of memory.
+/// The bytes of memory that the file takes.
 std::size_t resident(const Arena& arena) {
   struct stat status {};
   EXPECT_EQ(fstat(arena.descriptor_to_read().get(), &status), 0);

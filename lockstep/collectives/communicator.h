@@ -11,7 +11,7 @@
 
 namespace lockstep::collectives {
 
-/// What the members of a group do together at one time.
+/// One operation that the members of a group do together.
 struct Operation {
   std::uint64_t number = 0;  ///< the same for all members that make the same call; 0: none
   std::uint64_t group = 0;   ///< a digest of the members

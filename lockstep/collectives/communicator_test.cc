@@ -71,7 +71,7 @@ Bytes random_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
-/// Of halves, ones and twos with either sign (complex numbers and those of 8 bits: of ones), whose sums and
+/// Halves, ones and twos with either sign (only ones for complex numbers and those of 8 bits), whose sums and
 /// products are exact in any order.
 Bytes exact_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   Bytes data = random_data(dtype, bytes, seed);
@@ -96,7 +96,7 @@ Bytes exact_data(DType dtype, std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
-/// Of complex products in different orders they differ.
+/// Makes all zeros positive: their signs differ between complex products in different orders.
 template <class T>
 void without_signs_of_zeros(Bytes& data) {
   for (std::size_t i = 0; i + sizeof(T) <= data.size(); i += sizeof(T)) {
@@ -107,7 +107,7 @@ void without_signs_of_zeros(Bytes& data) {
   }
 }
 
-/// What rank `rank` must get of the inputs of all.
+/// The output that rank `rank` must get from the inputs of all.
 Bytes expected(const Call& call, const std::vector<Bytes>& inputs, int rank, const HostLayout& layout) {
   const Collective& c = call.collective;
   const std::size_t part = c.count * size_of(c.dtype);

@@ -71,7 +71,7 @@ class Connection {
 /// A connection over a unix socket, within a host. `process` is -1 if this process has accepted it.
 std::shared_ptr<Connection> unix_connection(FileDescriptor socket, int process);
 
-/// What two processes on different hosts know about each other before they communicate.
+/// Facts that two processes on different hosts know about each other before they communicate.
 struct Acquaintance {
   std::string key;  ///< only known to the job's processes, and different for each accepting process
   int self = 0;

@@ -198,7 +198,7 @@ std::string frame_of(const std::string& bytes) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + bytes;
 }
 
-/// What process 5 hears of a stranger who sends what `answer` makes of the number that it has drawn.
+/// The result of process 5's `hear` after a stranger sent `answer(number)`; process 5 drew the number.
 Heard heard_of_a_stranger(const std::function<std::string(const std::string& number)>& answer) {
   auto [there, stranger] = stream();
   const auto called = tcp_connection(std::move(there), {"key", 5, -1});

@@ -10,7 +10,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// What a member reduces at a time: the others then collect it from the cache that they share.
+/// Bytes that a member reduces at a time, so few that the others collect them from the shared cache.
 constexpr std::size_t kShareBytes = 1 << 20;
 
 /// The offsets of a member's input and output in its arena; negative if they are not in it.
@@ -38,7 +38,7 @@ bool SharedCommunicator::run_direct(const Call& call, int rank, const std::byte*
       in = out;
     }
   } else if (sends(call.collective, rank)) {
-    // What others read is not written over meanwhile.
+    // An input in place cannot be read by others: it is overwritten meanwhile.
     own.in = in == out ? -1 : arena->offset_of(in, call.input_bytes);
   }
   const unsigned slot = local.operation % 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the others see when a process dies, leaves, stands still, or does something else.
+// Tests of what other processes see when one dies, leaves, stops or diverges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

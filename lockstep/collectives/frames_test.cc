@@ -91,7 +91,7 @@ TEST_P(ForgedParts, AreRefused_AndNothingElseIsWritten) {
   };
   ASSERT_TRUE(until([&] { return forger.is_open(); }));
   const int endpoint = mailbox->connect(forger.address());
-  // What comes before the forged part is as it should be.
+  // The data before the forged part is as it should be.
   constexpr std::size_t kBytes = 64, kBehind = 64 << 10;
   std::vector<char> data(kBytes + kBehind, 'o');
   Transfer receives = mailbox->receive(endpoint, 7, data.data(), kBytes);

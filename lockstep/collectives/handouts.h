@@ -96,7 +96,7 @@ class Handouts {
     std::set<int> takers, waiting;
   };
 
-  /// What a thread waits for.
+  /// A handout for which a thread waits.
   struct Taking {
     bool begun = false;
     std::optional<SealedBytes::Writer> coming;

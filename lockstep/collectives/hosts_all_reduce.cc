@@ -38,7 +38,7 @@ class HostsCommunicator::AllReduce {
     slice_bytes_ = all_reduce_slice(total * scale_, of.layout_.host_count(), carriers_) / scale_;
     chunk_bytes_ = slice_bytes_ * carriers_;
     chunks_ = (total + chunk_bytes_ - 1) / chunk_bytes_;
-    // Of sums of this host, and behind them of results where these have other bytes.
+    // Each slot has sums of this host and, behind them, results if those have other bytes.
     const std::size_t sums = blocks_ * scale_;
     slots_ = task.scratch(0, kInFlight * slice_bytes_ * (sums == 1 ? 1 : sums + 1));
     if (locals_ > 1)

@@ -44,7 +44,7 @@ struct HostsCommunicator::Slices {
     piece = slice * carriers;
   }
 
-  /// Of a carrier's slice of `size` bytes of a piece, how many there are.
+  /// The number of bytes in a carrier's slice of a piece of `size` bytes.
   std::size_t bytes(std::size_t carrier, std::size_t size) const {
     return std::min(slice, size - std::min(size, carrier * slice));
   }
@@ -62,7 +62,7 @@ void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
   const std::size_t scale = types_for(task, Kind::kReduceScatter).scale(Area::kInput);
   const bool fixed = is_in_fixed_order(task, Kind::kReduceScatter);
   const std::size_t blocks = fixed ? own_blocks() : 1, locals = static_cast<std::size_t>(local_count());
-  // What each member of the host gets in an all-to-all; not all are carriers.
+  // The bytes that each member of the host gets in an all-to-all; not all are carriers.
   const std::size_t each = rows * slice;
   std::byte* cut = task.scratch(0, fixed ? locals * each : all);
   std::byte* summed = task.scratch(1, fixed                             ? each * blocks * scale

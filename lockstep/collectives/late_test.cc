@@ -94,7 +94,7 @@ TEST_P(UnexpectedMessages, WaitInTheSender_UntilTheyAreAskedFor) {
   EXPECT_TRUE(in == out);
 }
 
-/// Those that are waited for come, whatever is before them on the same connections.
+/// Awaited messages arrive, whatever precedes them on the same connections.
 TEST_P(UnexpectedMessages, DoNotBlockTheOnesBehind) {
   LateMailboxes mailbox(3, GetParam());
   const auto [to, from] = mailbox.connect(0, 1);

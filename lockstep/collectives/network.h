@@ -46,7 +46,7 @@ inline constexpr std::chrono::milliseconds kCloseLimit(300);
 
 class Mailbox;
 
-/// What transports data between hosts.
+/// Transports data between hosts.
 class Network : public std::enable_shared_from_this<Network> {
  public:
   /// Throws Error for options that are not as above, if UCX is wanted and not installed, or with TLS, or if
@@ -78,7 +78,7 @@ class Mailbox {
   /// Sends queued data, within a fraction of a second, and closes all connections.
   virtual ~Mailbox() = default;
 
-  /// What `connect` on another host needs; any bytes.
+  /// The address that `connect` on another host needs; any bytes.
   virtual const std::string& address() const = 0;
 
   /// An endpoint for the mailbox with that address; the connection is made with the first messages. Throws

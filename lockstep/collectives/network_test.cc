@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every network between hosts does (network.h), and what strangers cannot do to the sockets.
+// Tests of what every network between hosts does (network.h), and what strangers cannot do to its sockets.
 #include "lockstep/collectives/network.h"
 
 #include <arpa/inet.h>
@@ -38,7 +38,7 @@ struct NetworkKind {
 
 std::ostream& operator<<(std::ostream& out, const NetworkKind& kind) { return out << kind.name; }
 
-/// What both ends of the connections have; null: plain text.
+/// The TLS of both ends of the connections; null: plain text.
 std::shared_ptr<const coordination::Tls> tls_of(const NetworkKind& kind, const std::string& secret) {
   if (kind.tls == NetworkKind::kPlain) return nullptr;
   if (kind.tls == NetworkKind::kKey) return coordination::Tls::from_secret(secret);
@@ -119,7 +119,7 @@ TEST_P(EachNetwork, ConnectsAfterAnAddressThatIsNone) {
   EXPECT_EQ(receives.bytes, 4U);
 }
 
-/// Of all sizes, both ways at a time, asked for before and after they come, in any order of their tags.
+/// Messages of all sizes, both ways at a time, awaited before and after they arrive, in any order of tags.
 TEST_P(EachNetwork, MatchesMessagesByTag_InOrderForEachTag) {
   Mailboxes mailbox(GetParam());
   const auto [to_1, to_0] = mailbox.connect();
@@ -235,7 +235,7 @@ TEST_P(EachNetwork, AFlushEndsWhenAllHasLeft) {
   EXPECT_TRUE(in == out);
 }
 
-/// Whoever leaves has sent what was queued; whoever stays is told, and can go on with others.
+/// The end that leaves has sent what was queued; the one that stays is told, and can go on with others.
 TEST_P(EachNetwork, OneThatEnds_IsHeardToTheEnd_AndIsBrokenThen) {
   Mailboxes mailbox(GetParam(), 3);
   const auto [to_1, to_0] = mailbox.connect();
@@ -420,7 +420,7 @@ TEST_P(EachTcp, WhatStrangersSay_HarmsNobody) {
   mailbox.connect();
 }
 
-/// What listens at the address is not a mailbox.
+/// The program that listens at the address is not a mailbox.
 TEST_P(EachTcp, AnAddressWhereAnotherProgramListens_BreaksTheConnection) {
   FileDescriptor other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};

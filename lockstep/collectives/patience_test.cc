@@ -72,7 +72,7 @@ TEST(Patience, EndsThoughTheAwaitedNeverComes_AndSeesOneThatDoes) {
   each_way([](Patience& patience, auto awaited_on) {
     std::atomic<bool> come = false;
     std::thread other([&] { come = true; });
-    // What a communicator does is to sleep between such waits.
+    // Yields between such waits, where a communicator would sleep.
     while (!patience.wait([&] { return come.load(); }, awaited_on)) std::this_thread::yield();
     other.join();
     for (int i = 0; i < 100; ++i) EXPECT_FALSE(patience.wait([] { return false; }, awaited_on));

@@ -122,7 +122,7 @@ FileDescriptor Peers::Impl::receive(int process, const std::string& key, const s
     check();
     const PeerState state = this->state(process);
     lock.lock();
-    // What it sent before it left has arrived before the news of that.
+    // Messages that it sent before it left have arrived before the news of that.
     if (received.contains(key) || (state != PeerState::kDied && state != PeerState::kLeft)) continue;
     lock.unlock();
     throw_if_lost(process,
@@ -192,7 +192,7 @@ void Peers::Impl::leave() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(left_, true)) return;
-    // Whoever waits for this process hears first why it leaves.
+    // Processes that wait for this one hear first why it leaves.
     if (!divergence_.empty()) send_to_all(own_message(MessageType::kDivergence, divergence_));
     if (!failure_heard_.empty() && !std::exchange(failure_told_, true))
       send_to_all(own_message(MessageType::kFailure, failure_heard_));

@@ -43,7 +43,7 @@ double seconds_since(steady_clock::time_point start) {
   return std::chrono::duration<double>(steady_clock::now() - start).count();
 }
 
-/// Of a child, of which each is on a host of its own, and which carries no data.
+/// The options of a child that has a host of its own and carries no data.
 WorldOptions options_of(coordination::KeyValueStore& store) {
   WorldOptions options = child_options(store, 1, testing::child_count());
   options.carries_data = false;
@@ -123,7 +123,7 @@ LOCKSTEP_CHILD(says_why_it_does_not_meet_the_other) {
                  job->peers().wait_connected(other, [] {});
                }));
   EXPECT_LT(seconds_since(start), 20);
-  // What the other one says is not to be that this one is gone.
+  // Stays until the other one has its error, which is not to say that this one is gone.
   show("said");
   wait_for("said", other);
 }

@@ -292,7 +292,7 @@ FileDescriptor connect_to_first(const std::string& meeting) {
   return fd;
 }
 
-/// Of a process that these tests are, beside one that they play.
+/// The options of this process as one of two; the tests play the other one.
 WorldOptions one_of_two(int process, coordination::KeyValueStore& store) {
   WorldOptions options;
   options.process_index = process;
@@ -391,7 +391,7 @@ TEST(ProcessesOfManyGroups, FindARingOfWaits) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-// What the launcher takes for a wait must be one: the process may work for long in the same operation.
+// A wait that the launcher sees must still last: the process may work for long in the same operation.
 TEST(LongWait, ThatHasEnded_IsNotReportedAnyMore) {
   const testing::TemporaryFolder folder;
   FolderStore store(folder.path());
@@ -452,7 +452,7 @@ TEST(ProcessOnSeveralHosts, ThatRunsEverNewPrograms_DoesNotGrow) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-/// What is in Job::check_peer in this way is a matter of a few instructions in a real job.
+/// A peer that has done its part leaves during Job::check_peer: a window of a few instructions in a real job.
 LOCKSTEP_CHILD(sees_a_peer_leave_that_has_done_its_part) {
   FolderStore store(shared_folder());
   WorldOptions options = child_options(store);

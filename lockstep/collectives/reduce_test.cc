@@ -296,7 +296,7 @@ TEST(Reduce, PartialResultsHavePartialType) {
   }
 }
 
-/// Of all pairs, against the numbers that the bits stand for.
+/// Compares all pairs with the numbers that the bits stand for.
 TEST(Reduce, NumbersOf8BitsAreThoseOfFloatsRoundedOnce) {
   std::vector<std::uint8_t> a, b;
   for (int i = 0; i < 256; ++i) {

@@ -65,7 +65,7 @@ void keeping_error(const Entry& entry, std::int64_t position, Work work) {
   }
 }
 
-/// Of all groups, which may be as many as the job has processes, only those of this process are kept.
+/// Keeps only this process's groups: there may be as many groups as the job has processes.
 Step make_step(const ProgramCollectives& program, std::size_t index, const std::vector<int>& own_positions) {
   const Collective& collective = program.collectives[index];
   const auto mesh_size = static_cast<int>(program.devices.size());

@@ -62,7 +62,7 @@ class SharedCommunicator : public Communicator {
   };
 
   // staged.cc
-  /// Of `count` elements of the members' data, which `local.sources` has. `copy` may be null.
+  /// Reduces `count` elements of the members' data, which `local.sources` has. `copy` may be null.
   void reduce_sources(const Collective& c, Local& local, std::size_t count, void* out, void* copy,
                       bool stream);
   void run_alone(const Call& call, const void* in, void* out);

@@ -24,7 +24,7 @@ struct Chunks {
   std::size_t size(std::size_t chunk) const { return std::min(bytes, total - begin(chunk)); }
 };
 
-/// Of this size on, what other members read is written past the caches of a processor where that is faster.
+/// From this size on, data for other members is written past the processor's caches where that is faster.
 constexpr std::size_t kPastCachesFrom = 8 << 10;
 
 /// Whether a line that another core has read takes much longer to write than to write to memory, where the
@@ -121,7 +121,7 @@ void SharedCommunicator::run_large_all_reduce(const Call& call, int rank, const 
   const bool stream = call.output_bytes >= kStreamFrom;
   const Chunks chunks(call.input_bytes, kChunkBytes / scale, kLine);
 
-  // What the others have reduced of a chunk that all have stepped past.
+  // Copies the others' reduced parts of a chunk that all have stepped past.
   const auto collect = [&](std::size_t chunk, unsigned slot) {
     for (std::size_t member = 0; member < n; ++member) {
       if (static_cast<int>(member) == rank) continue;

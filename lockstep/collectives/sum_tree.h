@@ -20,10 +20,10 @@ std::vector<Block> blocks_of(const std::vector<int>& positions, int n);
 /// combined are combined after each.
 class SumTree {
  public:
-  /// Of n members.
+  /// The tree of n members.
   explicit SumTree(int n);
 
-  /// Of blocks that together are the members of a group, in ascending order.
+  /// The tree of blocks that together are the members of a group, in ascending order.
   explicit SumTree(const std::vector<Block>& blocks);
 
   /// How many times the last two sums become one after source number `source` was taken.

@@ -47,7 +47,7 @@ TEST(SumTree, IsTheSameForEveryDistributionOverHosts) {
     for (int i = 0; i < n; ++i) singles.push_back({i, 1});
     ASSERT_EQ(text_of(singles), tree_of(0, n));
     for (int round = 0; round < 30; ++round) {
-      // Of up to 4 hosts, in runs or at random.
+      // The members are on up to 4 hosts, in runs or at random.
       std::vector<std::vector<int>> hosts(4);
       const unsigned run = 1 + random() % 8;
       std::size_t host = 0;

@@ -136,7 +136,7 @@ class TcpConnection : public Connection {
     if (!was_open && tls_->is_open() && accepted) write_frame(nonce_);
   }
 
-  /// What proves to the other side, which has drawn `drawn`, that `from` knows the key.
+  /// The proof to the other side, which has drawn `drawn`, that `from` knows the key.
   std::string proof(bool accepts, int from, int to, const std::string& own, const std::string& drawn) const {
     return to_hex(coordination::authentication_code(
         acquaintance_.key, "lockstep peers 1",

@@ -40,7 +40,7 @@ void Inbox::ask(Request& request) {
   if (there->second.empty()) unasked_.erase(there);
   held_ -= cost(message.bytes);
   give(message, request);
-  // Of several parts, what has not come yet is overwritten when it does.
+  // If it has several parts, those that have not arrived yet are overwritten when they do.
   const std::size_t come = message.parts.empty() ? message.arrived : message.bytes;
   if (message.into != nullptr && come != 0) std::memcpy(message.into, message.own.get(), come);
   message.own.reset();

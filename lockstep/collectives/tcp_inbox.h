@@ -17,12 +17,12 @@ namespace lockstep::collectives {
 
 struct Incoming;
 
-/// What Transfer::request points to.
+/// The target of Transfer::request.
 struct Request {
   int parts = 0;  ///< of a message to send: what has not left yet
   bool done = false;
   const char* error = nullptr;
-  // Of a message to receive:
+  // For a message to receive:
   std::uint64_t tag = 0;
   int sender = -1;  ///< -1: not known
   std::byte* data = nullptr;
@@ -90,10 +90,10 @@ class Inbox {
   void end(int peer, const char* error, const std::function<void(const Incoming&)>& forget);
 
  private:
-  /// What a message holds until somebody asks for it.
+  /// The bytes that a message holds until it is asked for.
   static std::size_t cost(std::size_t bytes) { return bytes + sizeof(Incoming); }
   Incoming* begin(int peer, int sender, const PartHeader& part);
-  /// Of messages of the request's sender that are awaited, there is one more or less.
+  /// Adds `change` to the number of awaited messages from the request's sender.
   void count(const Request& request, int change);
   static void give(Incoming& message, Request& request);
   void finish(Incoming& message);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kMagic = "lockstep data 1\n";
 constexpr std::size_t kNonce = 16, kProof = 32, kId = 32;
 
-/// What small messages are read into, several at once; what is dropped goes there, too.
+/// The size of the buffer for small messages, several at once, and for data that is dropped.
 constexpr std::size_t kBuffer = 64 << 10;
 
 /// The maximal number of parts that one call of the system sends, and of TLS's records that one look reads.
@@ -145,7 +145,7 @@ bool Link::send_some() {
       sent = put({pieces.data(), count});
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) {
-        // What the other side has sent before it ended the connection is still to be read: its end is found
+        // Data that the other side sent before it ended the connection is still to be read: its end is found
         // there.
         if (!would_block(errno)) fail_queued("the connection broke");
         return any;

@@ -30,7 +30,7 @@ using MailboxId = std::string;
 
 class Link;
 
-/// What a link tells its mailbox.
+/// The calls of a link to its mailbox.
 class LinkOwner {
  public:
   /// The other side has proved that it belongs to the job. False: end the link.
@@ -45,7 +45,7 @@ class LinkOwner {
   ~LinkOwner() = default;
 };
 
-/// What both sides must know for a link.
+/// The data with which a side proves that it belongs to the job.
 struct LinkProof {
   std::string secret;
   MailboxId own;

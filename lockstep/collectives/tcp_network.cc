@@ -208,7 +208,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       sweep();
       return any;
     }
-    // What TLS has read already makes no socket readable.
+    // Data that TLS has read already makes no socket readable.
     for (std::size_t i = 0; i < links_.size(); ++i)
       if (links_[i]->may_have_more()) any |= links_[i]->read_some();
     settle_interest();
@@ -549,7 +549,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         if (!peer.call_again) peer.call_again = now + kCallAgainAfter;
         continue;
       }
-      // What has come over the others counts, also what waits for room.
+      // Data that has arrived over the other links counts, also data that waits for room.
       bool waits = false;
       for (Link* other : peer.links) {
         if (other == nullptr || other == link.get()) continue;

@@ -35,8 +35,8 @@ class NarrowNumbers {
   std::vector<Number> numbers_;  ///< not negative, ascending
 };
 
-/// What `members` members add, whose sums are exact in f32: a large number with many that are lost if they
-/// are added to it one by one and each sum is rounded.
+/// The terms of `members` members, whose sums are exact in f32: a large number with many that are lost if
+/// they are added to it one by one and each sum is rounded.
 struct SumOrder {
   std::string name;
   /// A member's element number `at`.

@@ -34,7 +34,7 @@ std::pair<FileDescriptor, FileDescriptor> stream() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// What has come; nullopt where the other side has ended the connection.
+/// Reads the bytes that have arrived; nullopt if the other side has ended the connection.
 std::optional<std::string> read_some(const FileDescriptor& from, std::size_t most = 1 << 16) {
   std::string bytes(most, '\0');
   const ssize_t got = recv(from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -80,7 +80,7 @@ struct Wire {
     called_one = tcp_connection(std::move(b), {"key", 5, -1, load(called)});
   }
 
-  /// What both have said, of this round.
+  /// The results of both ends' `hear` in this round.
   struct Round {
     Heard here, there;
     Message message;  ///< What the called one has heard last.

@@ -75,7 +75,7 @@ void expect_the_same_bits(World& world) {
   }
 }
 
-/// Of integers.
+/// Checks the results of a collective of integers.
 void expect_what_it_is(World& world, Kind kind, int device) {
   const std::vector<int> devices = all_devices(world);
   const int n = static_cast<int>(devices.size()), rank = device;

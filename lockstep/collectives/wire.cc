@@ -262,8 +262,8 @@ void Wire::block(Awaited awaited_rank, Done done) {
     if (done()) return;
     look_at_leaders();
     job_.check();
-    // What a peer sent before it left or died is still to be read, up to the end of its connection. That may
-    // also end while the peer lives, and then nothing tells of the messages that have not begun to come.
+    // Data that a peer sent before it left or died is still to be read, up to the end of its connection. That
+    // may also end while the peer lives; then nothing announces messages that have not begun to arrive.
     const int rank = awaited_rank();
     const Member& awaited = members_[rank];
     const PeerState state = job_.peers().state(awaited.process);
@@ -431,7 +431,7 @@ void Wire::diverged() {
       describe_member(members_, layout_.leader(first->first), of), first_text,
       describe_member(members_, layout_.leader(second->first), of), second_text,
       first_text == second_text ? " of a program that differs elsewhere" : "");
-  // Those of one host agree, or would have found out before.
+  // Members on one host agree, or they would have found out before.
   std::vector<std::pair<int, std::uint64_t>> by_process;
   for (const auto& [host, signature] : signatures)
     for (int rank : layout_.hosts[host]) by_process.emplace_back(members_[rank].process, signature);

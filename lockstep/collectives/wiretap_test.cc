@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody on the way between two hosts sees of the data, and can do to it.
+// Tests of what a third party between two hosts sees of the data, and can do to it.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

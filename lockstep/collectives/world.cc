@@ -106,7 +106,7 @@ class WorldImpl : public World {
     bool being_made = false;
     std::vector<int> awaited;  // the devices for which the thread that makes it waits
   };
-  /// What a thread sets up a communicator for.
+  /// The operation for which a thread sets up a communicator.
   struct Purpose {
     const std::vector<int>& devices;
     std::string_view doing;
@@ -124,7 +124,7 @@ class WorldImpl : public World {
     Fingerprint list() const { return digest(devices) | 1; }
   };
 
-  /// Of another process's arena.
+  /// A view of another process's arena.
   struct View {
     std::mutex mutex;
     std::optional<ArenaView> arena;
@@ -184,7 +184,7 @@ class WorldImpl : public World {
     std::unique_ptr<SharedCommunicator> local;
     if (here.size() > 1) {
       Segment segment = share_segment(here, purpose);
-      // What they reduce on the way to other hosts is in no arena.
+      // Data that they reduce on the way to other hosts is in no arena.
       local = std::make_unique<SharedCommunicator>(job_, here, std::move(segment),
                                                    std::vector<ArenaView*>(here.size()));
     }

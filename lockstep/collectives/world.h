@@ -34,7 +34,7 @@ struct WorldOptions {
   /// processes of different hosts a network. Empty: all are on this host.
   std::vector<std::string> process_host;
 
-  /// What transports data to other hosts, and the number of connections to each device there
+  /// The network that transports data to other hosts, and the number of connections to each device there
   /// (NetworkOptions).
   std::string network;
   int data_connections = 1;

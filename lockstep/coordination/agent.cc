@@ -229,7 +229,7 @@ void Agent::connect() {
 
 void Agent::shutdown() {
   const bool was_known = error().has_value();
-  // What this process has seen is told before it leaves, for its leaving would make good what it saw.
+  // Reports what this process has seen before it leaves: once all leave, the job ends without an error.
   finish_reports();
   bool job_has_failed;
   {

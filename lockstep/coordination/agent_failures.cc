@@ -15,7 +15,7 @@
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/pending.h"
 
-// What an agent tells and hears of failures.
+// Reports of failures that an agent sends and receives.
 namespace lockstep::coordination {
 namespace {
 

@@ -86,7 +86,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   /// Throws Error for a key that the protocol does not take.
   void check_key(const std::string& key) const;
 
-  /// Who is meant by these participants of a barrier, all where there are none, but for this process.
+  /// The participants of a barrier, all processes if `processes` is empty, without this process.
   std::vector<int> others_of(const std::vector<int>& processes) const;
   void report_missing();
   CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);

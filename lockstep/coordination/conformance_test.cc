@@ -15,7 +15,7 @@
 #include "lockstep/coordination/conformance_test.h"
 #include "lockstep/coordination/service.h"
 
-// What every implementation of CoordinationClient promises, held to the one over gRPC, also by way of a
+// Tests of what every implementation of CoordinationClient promises: the one over gRPC, also by way of a
 // proxy, and the one in memory.
 
 namespace lockstep::coordination {

@@ -28,7 +28,7 @@ inline constexpr std::size_t kShortestSecret = 16;
 /// empty.
 void refuse_short_secret(const std::string& secret);
 
-/// What a process sends with a call to prove which job it belongs to.
+/// The credential that a process sends with a call to prove which job it belongs to.
 std::string make_credential(const Identity& identity, const Whereabouts& where, const SignedRequest& request);
 
 /// The answer of a coordinator with the secret to a nonce.

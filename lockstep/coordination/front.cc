@@ -31,7 +31,7 @@ using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 using Bytes = grpc::ByteBuffer;
 
-/// What a call must pass to be served.
+/// The checks that a call must pass to be served.
 struct Door {
   std::optional<Status> refusal(const Context& context, const std::function<SignedRequest()>& request,
                                 Gate::Caller& caller) const {

@@ -94,14 +94,14 @@ std::string random_field(Choices& choices, int depth) {
 std::string random_message(Choices& choices) {
   std::string message;
   for (std::int64_t i = choices.number(0, 5); i > 0; --i) message += random_field(choices, 2);
-  // What precedes a message says its size: the truth, too much, or far too much.
+  // The size that precedes a message: the true one, one too large, or one far too large.
   std::uint64_t size = message.size();
   if (choices.one_in(10)) size += static_cast<std::uint64_t>(choices.number(1, 1000));
   if (choices.one_in(10)) size = 0xffffffffu;
   return std::string(1, choices.one_in(10) ? '\1' : '\0') + big_endian(size, 4) + message;
 }
 
-/// What a client without manners sends over one connection.
+/// The bytes that a client that breaks the protocol sends over one connection.
 std::string random_conversation(Choices& choices) {
   if (choices.one_in(6)) return choices.bytes(2000);
   std::string text = kPreface;
@@ -195,7 +195,7 @@ TEST(Fuzz, Port_AnyBytes_DoNotDisturbTheJob) {
     });
   }
 
-  // What the random conversations are made of is understood, and comes as far as the gate.
+  // The parts of the random conversations are understood, and come as far as the gate.
   Choices choices(2);
   const std::string said = converse(server.port(),
                                     kPreface + call_headers(1, "/lockstep.coordination.Job/Describe", "") +

@@ -94,7 +94,7 @@ class RandomJob {
   DoneWith<T> done_with(CallId id) {
     return [this, id](const Status&, const T&) { answered(id); };
   }
-  /// Of calls that never wait.
+  /// Checks a call that never waits.
   void must_be_answered(CallId id) { EXPECT_FALSE(open_[id]) << "a call that must not wait does"; }
 
   void join(int task, std::uint64_t incarnation) {
@@ -290,7 +290,7 @@ TEST(Fuzz, Decoders_AnyBytes_AreReadOrRefused) {
   for (; Steady::now() < deadline && !HasFailure(); ++tries) {
     const std::string bytes = choices.one_in(2) ? choices.bytes(200) : choices.damaged(good);
     Gate::Caller caller;
-    // What it does not know in a message it passes over; what is said must be what was proved.
+    // The gate skips fields that it does not know; the text must be the one that was proved.
     if (!gate.refusal(
             bytes,
             [] {

@@ -25,7 +25,7 @@
 #include "lockstep/coordination/relay_server.h"
 #include "lockstep/coordination/server.h"
 
-// What is particular to a host's proxy; that its clients see what others see is in conformance_test.cc.
+// Tests of a host's proxy alone; conformance_test.cc checks that its clients see what others see.
 
 namespace lockstep::coordination {
 namespace {

@@ -29,7 +29,7 @@
 #include "lockstep/testing/certificates.h"
 #include "lockstep/testing/temporary_folder.h"
 
-// Who is let in, and who holds the coordinator.
+// Tests of which processes are let in, and of which job's coordinator serves at an address.
 
 namespace lockstep::coordination {
 namespace {
@@ -273,7 +273,7 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
               HasSubstr("is open to everybody who reaches it, because --allow-jax accepts processes"));
 }
 
-// Who holds the coordinator.
+// Tests of which job's coordinator serves at an address.
 
 TEST(Holder, NobodyServes) {
   std::string address;

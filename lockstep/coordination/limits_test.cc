@@ -24,7 +24,7 @@
 #include "lockstep/coordination/server.h"
 #include "lockstep/testing/gzip.h"
 
-// What the coordinator takes from those who reach its port, while a job is at work there.
+// Tests of what the coordinator takes from anyone who reaches its port, while a job is at work there.
 
 namespace lockstep::coordination {
 namespace {
@@ -183,7 +183,7 @@ std::string frame(int type, int flags, std::uint32_t stream, const std::string& 
 
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
 
-/// What begins a call, of which the message is still to come.
+/// The beginning of a call whose message is still to come.
 std::string call(std::uint32_t stream, const std::string& path = "/lockstep.coordination.Job/Describe",
                  const std::string& encoding = "identity") {
   std::string block;
@@ -204,7 +204,7 @@ std::string call(std::uint32_t stream, const std::string& path = "/lockstep.coor
 TEST(Limits, AMessageThatIsTooLarge_IsRefusedInWords_AndTheJobGoesOn) {
   constexpr int kLargest = 32 << 10;  // The thread sanitizer looks for long at each word.
   JobAtWork job({.largest_message = kLargest}, true);
-  // Of one who has not the secret.
+  // A caller without the secret.
   grpc::ChannelArguments arguments;
   auto stub = pb::CoordinationService::NewStub(
       grpc::CreateCustomChannel(job.server().address(), grpc::InsecureChannelCredentials(), arguments));
@@ -220,7 +220,7 @@ TEST(Limits, AMessageThatIsTooLarge_IsRefusedInWords_AndTheJobGoesOn) {
   }
   job.wait_for_more();
 
-  // Of one of the job.
+  // A process of the job.
   CoordinationServer another;
   ServerOptions options;
   options.identity = kJob;
@@ -306,7 +306,7 @@ TEST(Limits, TooManyConnections_AreLetGo_AndTheJobGoesOn) {
     client->connect();
     EXPECT_LT(Steady::now() - began, seconds(60));
     most = std::max(most, count_descriptors() - static_cast<std::ptrdiff_t>(flood.size()));
-    // Of each its own and the server's descriptor, and some that are on their way out.
+    // Each stranger has two descriptors, the listener's and the server's, and some are on their way out.
     EXPECT_LT(most - descriptors, static_cast<std::ptrdiff_t>(2 * 3 * kMost + 60));
     job.wait_for_more();
     EXPECT_TRUE(flood.front()->is_ended(seconds(30)));

@@ -178,7 +178,7 @@ class Visitor {
   /// poll() reports the socket once this many bytes are there, or it has ended.
   void wait_for(int bytes) { ::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes); }
 
-  /// What is sent is short: it fits into the socket, or the other side does not read.
+  /// Sends a short text: it fits into the socket, or the other side does not read.
   bool send(const std::string& bytes) {
     return bytes.empty() || ::send(socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                                 static_cast<ssize_t>(bytes.size());
@@ -262,8 +262,8 @@ class Listener::Impl {
     std::pair<dev_t, ino_t> what;
   };
 
-  /// What the descriptor stands for; zeros if it is closed. Its owner is not disturbed, and may close it
-  /// meanwhile: the thread sanitizer, which knows fstat, would take that for a race.
+  /// The file that the descriptor stands for; zeros if it is closed. The thread sanitizer would report a race
+  /// of fstat with the owner, which may close the descriptor meanwhile.
   static std::pair<dev_t, ino_t> what_is(int descriptor) {
     struct stat found {};
     return ::fstatat(descriptor, "", &found, AT_EMPTY_PATH) == 0 ? std::pair(found.st_dev, found.st_ino)
@@ -522,7 +522,7 @@ class Listener::Impl {
   std::condition_variable more_to_give_;
   std::atomic<std::size_t> count_ = 0;
 
-  // Of the thread.
+  // Used only by `thread_`, while it runs:
   std::list<Visitor> visitors_;  ///< In the order in which they came.
   SteadyClock::time_point accept_again_{};
 };

@@ -21,8 +21,8 @@
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/client.h"
 
-// What only shows on the network: the bytes that other implementations of the protocol depend on, and
-// connecting.
+// Tests of what only shows on the network: the bytes that other implementations of the protocol depend on,
+// and connecting.
 
 namespace lockstep::coordination {
 namespace {

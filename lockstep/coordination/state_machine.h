@@ -32,8 +32,7 @@ namespace lockstep::coordination {
 /// and the task may register again.
 class StateMachine : public Service {
  public:
-  /// Of the options, only the times and `num_processes` are used. Throws InitializationError if they are
-  /// invalid.
+  /// Uses only the times and `num_processes` of the options. Throws InitializationError if they are invalid.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 
   void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) override;

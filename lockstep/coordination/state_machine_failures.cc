@@ -80,7 +80,7 @@ void StateMachine::report_failure(CallId, std::uint64_t service, const FailureRe
   for (const Subject& subject : report.subjects) {
     if (!known(subject.task)) return section.answer(done, unknown(subject.task));
     const std::uint64_t current = tasks_[subject.task].incarnation;
-    // Of an earlier life of the process: the one of today is well.
+    // The report is about an earlier life of the process; the present one is well.
     if (subject.incarnation != 0 && subject.incarnation != current) return section.answer(done, Status{});
     tasks.push_back(subject.task);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the ends of TLS connections have in common; only for tls.cc and tls_stream.cc.
+// Parts that the ends of TLS connections have in common; only for tls.cc and tls_stream.cc.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace lockstep::coordination {
 
-/// What all connections of a Tls share.
+/// State that all connections of a Tls share.
 struct TlsContext {
   openssl::Context context;
   TlsFiles files;   ///< not given: both sides have the key

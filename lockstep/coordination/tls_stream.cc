@@ -21,10 +21,10 @@ constexpr std::size_t kRecord = SSL3_RT_MAX_PLAIN_LENGTH;
 /// Pieces that are small go into one record together.
 constexpr std::size_t kTogether = 4 << 10;
 
-/// What one call writes, so that its caller comes to read, too.
+/// The bytes after which one call stops writing, so that its caller comes to read, too.
 constexpr std::size_t kAtATime = 16 * kRecord;
 
-/// What is read beyond a record: the head of the next one, or small ones as a whole.
+/// The bytes read beyond a record: the head of the next one, or small ones as a whole.
 constexpr std::size_t kAhead = 512;
 
 class Stream : public TlsStream {

@@ -58,7 +58,7 @@ struct TlsWire {
     }
   }
 
-  /// What the end has read.
+  /// Reads up to `n` bytes from the end.
   template <std::size_t n>
   static std::string take(TlsStream& end, char (&some)[n]) {
     const ssize_t got = end.read(some, n);
@@ -97,7 +97,7 @@ class EachTlsStream : public ::testing::TestWithParam<TlsKind> {
   TlsWire wire_{GetParam().make(), GetParam().make()};
 };
 
-/// Of pieces of all sizes, both ways at a time, over a wire that is slower than both.
+/// Sends pieces of all sizes, both ways at a time, over a wire that is slower than both ends.
 TEST_P(EachTlsStream, CarriesWhatIsWritten_AndNobodyBetweenReadsIt) {
   ASSERT_TRUE(wire_.shake_hands());
   EXPECT_EQ(wire_.here->binding(), wire_.there->binding());
@@ -120,7 +120,7 @@ TEST_P(EachTlsStream, CarriesWhatIsWritten_AndNobodyBetweenReadsIt) {
   std::string into(100'000, '\0');
   for (int round = 0; round < 100'000; ++round) {
     for (End& end : ends) {
-      // What is left, in pieces.
+      // The rest, in pieces.
       std::vector<iovec> left;
       std::size_t skip = end.sent;
       for (std::string& piece : end.pieces) {

@@ -19,7 +19,7 @@ constexpr int kWindow = 16;  ///< Partners at a time in an all-to-all.
 
 int log2_up(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
 
-/// What all algorithms know.
+/// Parameters and helpers of all algorithms.
 class Base : public Algorithm {
  public:
   explicit Base(const Exchange& e) : rank_(e.rank), n_(e.size), bytes_(e.bytes), root_(e.root) {}
@@ -28,7 +28,7 @@ class Base : public Algorithm {
   int around(int rank) const { return (rank % n_ + n_) % n_; }
   std::size_t part(int rank) const { return static_cast<std::size_t>(rank) * bytes_; }
   std::size_t times(std::size_t count) const { return count * bytes_; }
-  /// Of `bytes_`, one of `of` pieces.
+  /// Piece `number` of the `of` pieces of `bytes_`.
   Share piece(int number, int of) const {
     return share_of(static_cast<std::size_t>(number), static_cast<std::size_t>(of), bytes_);
   }
@@ -69,7 +69,7 @@ class DirectAllReduce : public Base {
   }
 };
 
-/// What each participant has of a reduction is that of each of its blocks.
+/// A reduction in which each participant has a term for each of its blocks.
 class PairwiseReduction : public Base {
  public:
   explicit PairwiseReduction(const Exchange& e) : Base(e), blocks_(e.blocks) {}
@@ -157,7 +157,7 @@ class RingAllReduce : public Base {
   }
 };
 
-/// Those beyond the largest power of two give theirs to a partner first, and get the result from it last.
+/// Participants beyond the largest power of two first give theirs to a partner, and last get its result.
 class PowerOfTwoAllReduce : public Base {
  public:
   explicit PowerOfTwoAllReduce(const Exchange& e)
@@ -562,7 +562,7 @@ const AlgorithmEntry* find(Way way, Kind kind) {
   return it == kEntries.end() ? nullptr : it;
 }
 
-/// Of one participant.
+/// The algorithm of a single participant.
 class Alone : public Base {
  public:
   using Base::Base;

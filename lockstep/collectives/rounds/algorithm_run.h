@@ -48,7 +48,7 @@ struct Memory {
   std::byte *output, *scratch;  ///< `scratch` has scratch_bytes()
 };
 
-/// What an algorithm needs beside its input and output.
+/// The bytes that an algorithm needs beside its input and output.
 std::size_t scratch_bytes(const Algorithm& algorithm, const SumTypes& types);
 
 /// The execution of one algorithm by one participant.

@@ -218,7 +218,7 @@ TEST(Algorithms, SendAsManyBytesAndRoundsAsTheyShould) {
     trial.run();
     return static_cast<double>(trial.most_sent) / static_cast<double>(count * 4);
   };
-  // Of an all-reduce each host sends 2 (n-1)/n of its bytes at least.
+  // Each host sends at least 2 (n-1)/n times the bytes of an all-reduce.
   for (Way way : {Way::kPairwise, Way::kRing, Way::kHalvingDoubling})
     EXPECT_NEAR(sent(way, Kind::kAllReduce, 16, 16 * 160), 2 * 15.0 / 16, 1e-9) << name_of(way);
   EXPECT_EQ(sent(Way::kRecursiveDoubling, Kind::kAllReduce, 16, 100), 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a member has to do with does not grow with the number of hosts: counted, on up to 16,384 of them.
+// Counts a member's partners and memory, which stay small on up to 16,384 hosts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(OnManyHosts, ScratchIsAFewMegabytes) {
         }
       }
       const std::size_t piece = piece_bytes(part, n);
-      // What is regrouped for the members of a host besides is kStaged, or one host's pieces.
+      // Regrouping for the members of a host takes kStaged more, or one host's pieces.
       for (const Kind kind : {Kind::kAllGather, Kind::kAllToAll}) {
         const std::size_t bytes = 2 * n * piece + kStaged + bytes_of_algorithm(kind, piece, hosts);
         EXPECT_LE(bytes, 64 * kMiB) << name_of(kind) << ", " << hosts << " hosts, " << part;

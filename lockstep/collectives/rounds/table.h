@@ -41,7 +41,7 @@ class WayTable {
 
   Way choose(Kind kind, std::size_t bytes, int hosts, bool widened = false) const;
 
-  /// Of all rows.
+  /// The fingerprint of all rows.
   Fingerprint fingerprint() const { return fingerprint_; }
 
   /// For display: a line for each row.

@@ -126,7 +126,7 @@ TEST(SumsOfNarrowFloats, AreRoundedOnce_ByEveryAlgorithmInEveryOrder) {
 TEST(SumsOfNarrowFloats, InexactInF32_AreNearTheRoundedSum) {
   each_sum([](WidenedTrial trial) {
     const std::size_t size = size_of(trial.numbers.dtype());
-    // Of numbers with all digits, exponents of 2^-6 to 2^3.
+    // Numbers with all digits, and exponents from 2^-6 to 2^3.
     const auto value = [&](int host, std::size_t at) {
       const std::size_t random = (static_cast<std::size_t>(host) * 7919 + at * 104729 + 12345) % 10007;
       const double number =
@@ -149,7 +149,7 @@ TEST(SumsOfNarrowFloats, InexactInF32_AreNearTheRoundedSum) {
         std::byte wanted[2] = {};
         trial.numbers.write(sum, wanted);
         const double got = trial.numbers.read(trial.outputs[host].data() + at * size);
-        // What is rounded once is off by half a place; additions in f32 by 2^-24 of what was added.
+        // A number rounded once is off by half a place; additions in f32 by 2^-24 of what was added.
         const double f32 = sizes * trial.hosts * std::ldexp(1.0, -24);
         ASSERT_LE(std::abs(got - sum), std::abs(trial.numbers.read(wanted) - sum) + 2 * f32)
             << trial.to_string() << ", host " << host << ", element " << at;
