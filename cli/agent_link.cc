@@ -90,7 +90,7 @@ void AgentLink::add_polled(std::vector<pollfd>& polled) const {
 void AgentLink::work() {
   if (state_ == State::kClosed) return;
   pipe_->flush();
-  // What the command says of its end comes before the end.
+  // The command's remarks about its end are read before the end is seen.
   read_remarks(false);
   if (held_) return keep_alive();
   // Always, for this process may have been stopped since it polled.
@@ -113,7 +113,7 @@ AgentLink::Clock::time_point AgentLink::next_work() const {
 }
 
 void AgentLink::hold(bool on) {
-  // What waited to be read says that it is still there.
+  // Messages that waited to be read show that it is still there.
   if (held_ && !on) heard_at_ = Clock::now();
   held_ = on;
 }

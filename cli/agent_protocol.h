@@ -46,7 +46,7 @@ namespace lockstep::cli {
 //   then:                        to HOST LINE...             still-here        pause
 //   Relay:                       of HOST LINE...             still-here        done
 //
-// Who reaches a host, launcher or relay, says further lines in its agent's place:
+// The launcher or relay that reaches a host says further lines in its agent's place:
 //
 //                                remark LINE (of the agent's standard error; agents say it, too)
 //                                lost WHY                    lost WHY with-another (with its relay)

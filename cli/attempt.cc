@@ -179,7 +179,7 @@ milliseconds Attempt::Impl::time_to_wait() const {
   return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*next - Steady::now()));
 }
 
-// What the hosts say.
+// Reports from the hosts.
 
 void Attempt::Impl::started(int process, pid_t pid, const std::vector<int>& cores) {
   fates_[process].pid = pid;

@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/graces.h"
 
-// What has failed in an attempt, who is waited for, and how it ends.
+// The failures of an attempt, the processes that it waits for, and its end.
 namespace lockstep::cli {
 
 using coordination::FailureKind;

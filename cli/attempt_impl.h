@@ -48,7 +48,7 @@ class Attempt::Impl : HostListener {
   coordination::Whereabouts where(int i) const { return {hosts_.host_of_process()[i], fates_[i].pid}; }
   std::string name(int i) const { return coordination::name_process(i, where(i)); }
 
-  // What the hosts say.
+  // Reports from the hosts.
 
   void started(int process, pid_t pid, const std::vector<int>& cores) override;
   void output(int process, Stream stream, std::string_view bytes) override;
@@ -89,7 +89,7 @@ class Attempt::Impl : HostListener {
 
   // Failures.
 
-  // Those that were seen to have ended at one moment.
+  // Judges the processes that were seen to have ended at one moment.
   void judge_ended();
 
   // The coordinator knows what came first: this end, or what others reported before it.

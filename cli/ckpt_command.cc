@@ -54,7 +54,7 @@ std::uint64_t array_bytes(const Manifest& manifest) {
   return sum;
 }
 
-/// What is read in an instant needs no bar.
+/// Whether the work takes long enough to need a progress bar.
 bool takes_long(std::uint64_t bytes) { return bytes >= std::uint64_t{256} << 20; }
 
 std::string name_of(const std::string& path) { return path.empty() ? "(the root)" : path; }

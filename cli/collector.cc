@@ -45,7 +45,7 @@ struct Collector::Watched {
     return found;
   }
 
-  // Of the look before.
+  // Values from the previous look.
   Steady::time_point at;
   std::map<int, std::uint64_t> ticks_of_thread;
   std::uint64_t ticks = 0, launches = 0;

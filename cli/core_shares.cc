@@ -28,7 +28,7 @@ std::vector<int> cores_by_neighbourhood() {
 
 constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
 
-// Those that this process may run on; empty where the kernel does not tell.
+// The cores that this process may run on; empty where the kernel does not tell.
 CoreMask allowed_cores() {
   // The kernel wants room for all the cores it could have.
   for (CoreMask mask(16); mask.size() <= 1 << 16; mask.assign(2 * mask.size(), 0)) {

@@ -17,7 +17,7 @@ rlimit inherited_descriptor_limit();
 /// This process's current limit of descriptors.
 long most_descriptors();
 
-/// What to say where so many processes need more descriptors than that limit.
+/// The message where so many processes need more descriptors than that limit.
 std::string describe_too_few(long processes, long needed);
 
 /// Descriptors for other purposes than processes and hosts: standard streams, the coordinator, open logs.

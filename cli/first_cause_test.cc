@@ -31,7 +31,7 @@ using testing::ProcessResult;
 
 constexpr std::chrono::minutes kLongWait(10);
 
-/// What the job does is a matter of its seed, which all its processes know.
+/// The job's actions follow from its seed, which all its processes know.
 struct Plan {
   explicit Plan(int seed) {
     std::mt19937 random(static_cast<unsigned>(seed));

@@ -90,7 +90,7 @@ class Agent : HostListener {
  private:
   void wait() {
     std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
-    // What stays here need not wait for the launcher.
+    // Output that stays on this host need not wait for the launcher.
     const bool sends = unsent_.size() < job_.job().processes.size();
     host_.hold_output(sends && (held_ || parent_.full()));
     host_.add_polled(polled);
@@ -196,7 +196,7 @@ class Agent : HostListener {
     pipe_.send({"not-started", std::to_string(error), what});
   }
   void reported(watch::ProcessReport report) override {
-    // What nobody takes is out of date when it is taken.
+    // A report that nobody takes now would be out of date when it is taken.
     if (pipe_.pending() > ParentPipe::kMostPending && report.ended.empty()) return;
     const int process = report.process;
     pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
@@ -214,7 +214,7 @@ class Agent : HostListener {
     pipe_.send({"stacks", std::to_string(process), json});
   }
   void traced(TraceChunk chunk) override {
-    // What the launcher does not take in time is lost, as what is not read in time is.
+    // Events that the launcher does not take in time are lost, like those that are not read in time.
     chunk.lost += std::exchange(lost_[chunk.process], 0);
     if (pipe_.pending() > kMostPendingTrace) {
       lost_[chunk.process] = chunk.lost + chunk.events.size();

@@ -16,9 +16,9 @@ struct HostGroup {
   int count = 0;
 };
 
-/// Who starts whom: the groups for which a process that must reach these hosts starts a command itself. A
-/// relay starts its own host's agent, and reaches the other hosts of its group by the same rule. There are at
-/// most `fan_out` groups, in order; their sizes differ by one at most, the larger ones first.
+/// The groups for each of which a process that must reach these hosts starts one command itself. A relay
+/// starts its own host's agent, and reaches the other hosts of its group by the same rule. There are at most
+/// `fan_out` groups, in order; their sizes differ by one at most, the larger ones first.
 std::vector<HostGroup> host_groups(int first, int count, int fan_out);
 
 }  // namespace lockstep::cli

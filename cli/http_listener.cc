@@ -125,7 +125,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
             http::status::forbidden,
             "the token is missing or wrong: open the address that lockstep run has printed, or send "
             "'Authorization: Bearer TOKEN'\n");
-      // What follows such a request is not read.
+      // Bytes that follow such a request are not read.
       if (request.method() != http::verb::get && request.method() != http::verb::head)
         return refuse(http::status::method_not_allowed, "only GET and HEAD\n");
       if (!parser_->is_done()) return refuse(http::status::bad_request, "a request has no body here\n");
@@ -170,7 +170,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
         http::async_write(stream_, *serializer_, done);
     }
 
-    // What the client still sends is taken for a moment, so that it does not lose the answer.
+    // Further bytes from the client are read for a moment, so that it does not lose the answer.
     void finish() {
       error_code ignored;
       stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);

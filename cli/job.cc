@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kBetweenTriesForAHost(1);
 // The pause before a restart that could not be started is tried again; it doubles.
 constexpr std::chrono::milliseconds kShortestPause(500), kLongestPause(10'000);
 
-// What the coordinator, the server of requests, traces and stacks need: gRPC hangs if it does not get it.
+// Needs of the coordinator, the server of requests, traces and stacks: gRPC hangs if they are not met.
 constexpr int kThreads = 16;
 constexpr std::size_t kMegabytes = 640;
 

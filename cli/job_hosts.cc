@@ -21,7 +21,7 @@ namespace {
 constexpr long kMostOfAnAgent = 256;
 constexpr std::chrono::milliseconds kBetweenExchanges(50);
 
-// Of the launcher itself: each takes the descriptors of a child, and one to talk to the coordinator.
+// Children of the launcher itself: each takes its descriptors, and one to talk to the coordinator.
 long most_children() {
   return (most_descriptors() - kOwnDescriptors) / (LocalHost::kDescriptorsOfAProcess + 1);
 }
@@ -117,7 +117,7 @@ void JobHosts::add(const Part& part, std::unique_ptr<ProcessHost> host) {
   hosts_.push_back(std::move(host));
 }
 
-// What this host is too many for is shared out to several agents; another host has one.
+// Several agents share the processes that are too many for one on this host; another host has one.
 std::vector<JobHosts::Part> JobHosts::parts_of(const std::vector<Placement>& placements) const {
   const long most = most_of_an_agent(most_descriptors());
   std::vector<Part> parts;
@@ -171,7 +171,7 @@ std::string JobHosts::coordinator_bind_address() const {
   for (std::size_t i = 0; i < remotes_.size(); ++i) {
     const std::string host = without_user(parts_[i].place.host);
     if (is_this_host(host)) continue;
-    // What the host itself saw is surest, unless the way there leads over another host.
+    // The address that the host itself saw is surest, unless the way there leads over another host.
     std::string address = remotes_[i]->seen_from();
     if (address.empty() || !is_own_address(address)) address = address_towards(host);
     if (address.empty()) {
@@ -198,7 +198,7 @@ void JobHosts::start(int attempt,
   job.attempt = attempt;
   const bool logs_on_hosts = remote_ && options_.logs == JobOptions::Logs::kOnHosts;
   if (options_.log_folder && logs_on_hosts) job.log_folder = std::filesystem::absolute(*options_.log_folder);
-  // What is not printed is still for the launcher's own logs and its report of a failure.
+  // Output that is not printed is still needed for the launcher's own logs and its report of a failure.
   const bool send_all = !options_.shown || options_.report_folder || (options_.log_folder && !logs_on_hosts);
   if (!remotes_.empty()) job.folder = std::filesystem::current_path();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {

@@ -89,7 +89,7 @@ class Asker : public std::enable_shared_from_this<Asker> {
   }
 
  private:
-  /// What the handlers hold: a line goes to the server's thread, while there is one.
+  /// The object that handlers hold: it passes a line to the server's thread, while there is one.
   class Answer : public JobAnswer {
    public:
     Answer(std::shared_ptr<asio::io_context> context, std::shared_ptr<Asker> asker)
@@ -269,7 +269,7 @@ class JobServer::Impl {
   }
 
   void open_socket(const std::string& job_id) {
-    // Those of killed launchers are in nobody's way, but they would be more and more.
+    // Sockets that killed launchers left do no harm, but they would accumulate.
     running_jobs();
     socket_.emplace(job_id);
     const int own = fcntl(socket_->descriptor(), F_DUPFD_CLOEXEC, 3);

@@ -101,7 +101,7 @@ std::optional<fs::path> chosen_folder() {
 
 std::string name_in_tmp() { return fmt::format("lockstep-{}", geteuid()); }
 
-/// Those that launchers made because another user had made /tmp/lockstep-UID.
+/// Folders that launchers made because another user had made /tmp/lockstep-UID.
 std::vector<fs::path> fallback_folders() {
   std::vector<fs::path> folders;
   const std::string begin = name_in_tmp() + "-";

@@ -27,7 +27,7 @@ class JobStatus {
   /// address has its token only on a terminal: other standard error is often a file that others can read.
   std::vector<std::string> words(bool terminal) const;
 
-  /// What to poll before `work`, and when it is due without an event.
+  /// The descriptor to poll before `work`, and when `work` is due without an event.
   pollfd polled() const { return {server_.descriptor(), POLLIN, 0}; }
   Steady::time_point next_work() const { return next_; }
   void work();

@@ -49,7 +49,7 @@ std::string for_whom(const ThreadReport& thread) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// What the kernel says of a thread in the user's code.
+// The kernel's evidence about a thread in the user's code, in words.
 std::string detail_of(const watch::Evidence& evidence) {
   const std::string in = evidence.call.empty() ? "" : fmt::format(" ({})", evidence.call);
   if (evidence.state == 'R' || (evidence.state == 'S' && evidence.cpu_share > 0.5))
@@ -152,7 +152,7 @@ void describe_state(const ProcessReport& report, ProcessRow& row) {
   row.seconds = in.seconds;
   if (row.state == RowState::kOwnCode || row.state == RowState::kPhase)
     row.detail = detail_of(report.evidence);
-  // Who waits or works inside of a phase does so as a part of it.
+  // A process that waits or works inside of a phase does so as a part of it.
   for (const Activity& around : thread->doing) {
     if (around.kind == Kind::kPhase && &around != &in)
       row.words += fmt::format(", in phase \"{}\"", around.what);

@@ -193,7 +193,7 @@ void LocalHost::reap() {
     listener_.reported(collector_.last_words(local->number, outcome.describe()));
     listener_.ended(local->number, outcome);
   }
-  // What a process has left behind in its group keeps the group's id.
+  // Processes that one has left behind in its group keep the group's id in use.
   for (Local& local : locals_) {
     if (!guard_ || local.running || !local.guarded || kill(-local.child.pid, 0) == 0 || errno != ESRCH)
       continue;
@@ -230,7 +230,7 @@ void LocalHost::give_stacks() {
 }
 
 void LocalHost::begin_trace(std::shared_ptr<watch::TickClock> clock, std::chrono::milliseconds) {
-  // What was before is not of this trace.
+  // Earlier events are not part of this trace.
   for (const Local& local : locals_) {
     TraceChunk before = collector_.events(local.number, *clock);
     before.events.clear();

@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   lockstep::cli::add_stacks_command(tool, &status);
   lockstep::cli::add_status_command(tool, &status);
   lockstep::cli::add_trace_command(tool, &status);
-  // What the launcher runs on other hosts, and at its end: nothing for users.
+  // Commands that the launcher runs on other hosts, and at its end; they are not for users.
   tool.add_subcommand("host-agent")->group("")->callback([&] { status = lockstep::cli::run_host_agent(); });
   tool.add_subcommand("host-relay")->group("")->callback([&] { status = lockstep::cli::run_host_relay(); });
   pid_t group = 0;

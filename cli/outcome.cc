@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kNamed = 8;
 
-// What may be behind a signal that ended a process.
+// Possible reasons for a signal that ended a process.
 constexpr std::pair<int, const char*> kHints[] = {
     {SIGKILL, "the kernel sends this too when memory is short (see dmesg)"},
     {SIGXFSZ, "a write exceeded the limit on file sizes (ulimit -f)"},

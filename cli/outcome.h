@@ -26,7 +26,7 @@ struct Outcome {
 /// "SIGKILL"; "signal 99" for one without a name.
 std::string signal_name(int signal);
 
-/// What happened to one process of the job.
+/// One process of the job: whether it runs, and how it ended.
 struct Fate {
   int pid = 0;
   std::optional<Outcome> outcome;  ///< nullopt while it runs

@@ -28,7 +28,7 @@ class Outlet {
   /// The number of queued bytes.
   std::size_t pending() const { return queue_.size() - sent_; }
 
-  /// What to poll before `flush`, if data is queued.
+  /// The descriptor to poll before `flush`, if data is queued.
   pollfd polled() const { return {pending() > 0 ? descriptor_ : -1, POLLOUT, 0}; }
 
   /// Since when the reader has taken no queued data; now if nothing is queued.

@@ -115,7 +115,7 @@ class ProcessHost {
   /// Whether data of a trace may still arrive.
   virtual bool tracing() const = 0;
 
-  /// Of the last trace; null if its times are by the `clock` with which it was begun.
+  /// The clock exchanges of the last trace; null if its times are by the `clock` with which it was begun.
   virtual const std::vector<ClockExchange>* exchanges() const = 0;
 
   /// While on, the output of the processes is not read, so that they wait when they write.

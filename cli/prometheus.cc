@@ -55,7 +55,7 @@ class Writer {
                    more.empty() ? "" : ",", more, number(value));
   }
 
-  // Of those that have been heard of.
+  // Writes a metric of the processes that have been heard of.
   void of_processes(std::string_view name, std::string_view type, std::string_view help,
                     const std::function<double(const ProcessRow&)>& value) {
     head(name, type, help);

@@ -100,13 +100,13 @@ void settle_status_page(const Given& given, JobOptions& options) {
   options.status_page->token = token.empty() ? make_token() : token;
 }
 
-// What of the command line needs more than a look at one word.
+// Settles options that need more than a look at one word of the command line.
 void settle(const Given& given, JobOptions& options) {
   if (given.slurm) {
     options.by = JobOptions::By::kSlurm;
     for (const Placement& place : slurm_placement(Environment::process(), given.num_processes))
       options.hosts.push_back({.host = place.host, .slots = place.count});
-    // What the allocation's tasks were asked for is not for the agents that srun starts.
+    // Requests for the allocation's tasks do not apply to the agents that srun starts.
     for (const char* name : {"SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"})
       unsetenv(name);
   } else if (!given.hosts.empty()) {
@@ -145,7 +145,7 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
   if (!given.interface.empty()) options.interface = given.interface;
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
-  // What the processes would refuse, once and before they are started.
+  // Values that the processes would refuse are refused once, before they are started.
   cluster::cpu_devices_given(Environment::process());
   cluster::threads_given(Environment::process());
   settle_status_page(given, options);

@@ -37,7 +37,7 @@ class RunRestarts : public ::testing::Test {
            more;
   }
 
-  // What process 1 does at the first start: it takes its host away.
+  // Process 1 takes its host away at the first start.
   Words loses_its_host_once() {
     return shell("case $LOCKSTEP_ATTEMPT$LOCKSTEP_PROCESS_ID in 00) exec sleep 1000;; 01) kill -9 $(cat " +
                  (folder_.path() / "pid-b").string() +

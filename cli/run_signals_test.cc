@@ -15,7 +15,7 @@
 #include "lockstep/coordination/client.h"
 #include "lockstep/testing/process_logs.h"
 
-// What signals to `lockstep run` do, and what its parent leaves it: ignored signals, children.
+// Tests of signals to `lockstep run`, and of what its parent leaves it: ignored signals, children.
 
 namespace lockstep::cli {
 namespace {

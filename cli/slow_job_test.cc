@@ -13,7 +13,7 @@
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"
 
-// What docs/slow.md tells to do, of jobs that are slow for each of its reasons.
+// Tests that do what docs/slow.md advises, with jobs that are slow for each of its reasons.
 
 namespace lockstep::cli {
 namespace {

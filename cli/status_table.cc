@@ -70,7 +70,7 @@ class Table {
     for (Line& line : lines_) line.cells.erase(line.cells.begin() + static_cast<std::ptrdiff_t>(place));
   }
 
-  // What says nothing of anybody.
+  // Drops the columns that are empty in every line.
   void drop_empty() {
     for (std::size_t i = columns_.size(); i-- > 0;)
       if (std::ranges::all_of(lines_, [&](const Line& line) { return line.cells[i].empty(); })) drop(i);
@@ -199,7 +199,7 @@ std::string range(std::uint64_t least, std::uint64_t most) {
   return least == most ? with_commas(least) : with_commas(least) + "-" + with_commas(most);
 }
 
-// Those who do the same, in one line.
+// One line for processes that do the same.
 Line line_of(const std::vector<const ProcessRow*>& rows) {
   if (rows.size() == 1) return line_of(*rows.front());
   std::set<std::string> hosts;
@@ -260,7 +260,7 @@ std::vector<std::vector<const ProcessRow*>> group(const JobView& view) {
   std::map<std::tuple<RowState, std::string, int>, std::vector<const ProcessRow*>> by_state;
   for (const ProcessRow& row : view.processes)
     by_state[{row.state, row.words, alone.contains(row.process) ? row.process : -1}].push_back(&row);
-  // Those whose words differ only by a name share a line, if there are too many lines.
+  // Processes whose words differ only by a name share a line, if there are too many lines.
   if (by_state.size() > kMostRows) {
     std::map<std::tuple<RowState, std::string, int>, std::vector<const ProcessRow*>> coarser;
     for (auto& [key, rows] : by_state) {

@@ -102,7 +102,7 @@ std::string address_towards(const std::string& host) {
     if (descriptor < 0) continue;
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
-    // Of a datagram socket this only asks for the route.
+    // On a datagram socket, connect() only asks for the route.
     const bool known = connect(descriptor, one->ai_addr, one->ai_addrlen) == 0 &&
                        getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &size) == 0;
     close(descriptor);

@@ -17,7 +17,7 @@
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"
 
-// What the tool writes for its user, in a folder in which another user has put something else before.
+// Tests of files that the tool writes in a folder in which another user has put something else before.
 
 namespace lockstep::cli {
 namespace {

@@ -33,7 +33,7 @@ ProcessesOptions digits(int processes, int devices_each, std::vector<std::string
           .deadline = std::chrono::seconds(120)};
 }
 
-/// What the lines "loss ..." say.
+/// The numbers in the lines "loss ...".
 std::vector<double> losses_in(const std::string& log) {
   std::istringstream lines(log);
   std::vector<double> values;

@@ -65,8 +65,8 @@ std::string name_of_call(std::string_view function) {
   return std::string(function);
 }
 
-/// What the thread does, where the last function of its stack tells more than the system call does; and a
-/// stop in between, as for its stack, must not make two of what is the same.
+/// The thread's activity, by the last function of its stack where that tells more than the system call. As
+/// for the stack, a stop in between must not make equal threads differ.
 std::string end_of(watch::ThreadState state, const std::vector<StackNode>& path) {
   if (state.state != 'S' || path.empty() || !is_system_library(path.back().module)) return describe(state);
   if (path.back().text != "syscall") return "waiting";

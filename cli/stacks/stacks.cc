@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What Yama allows: 0 nothing further asked, 1 ancestors only, 2 administrators only, 3 nobody.
+/// Yama's limit on tracing: 0 none, 1 ancestors only, 2 administrators only, 3 nobody.
 int ptrace_scope() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
   int scope = 0;

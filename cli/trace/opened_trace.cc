@@ -65,7 +65,7 @@ class Parser {
     EXPECT_TRUE(tracks_.emplace(descriptor.uuid(), track).second) << track.name;
   }
 
-  // What a packet names has been told by then.
+  // The names and texts that a packet refers to must have been defined before.
   void check_interned(const perfetto::TrackEvent& event) const {
     if (event.type() == perfetto::TrackEvent::TYPE_SLICE_END) return;
     EXPECT_TRUE(names_.contains(event.name_iid()));

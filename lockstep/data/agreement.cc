@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kNumbers = sizeof(LoaderState) / sizeof(std::uint64_t);
 using Numbers = std::array<std::uint64_t, kNumbers>;
 
-/// What the numbers of a LoaderState are called.
+/// Names of the numbers of a LoaderState.
 constexpr std::array<const char*, kNumbers> kNames = {
     "the version of Lockstep",
     "the position",

@@ -25,7 +25,7 @@ namespace {
 
 using namespace test;
 
-/// What a damaged file may be read as, if it is not an error.
+/// The records that a damaged file may be read as, if it is not an error.
 enum class Allowed {
   kNothing,  ///< it is always an error
   kSame,     ///< the same records: the damage is where nothing is
@@ -249,7 +249,7 @@ TEST_P(Damage, AFileThatIsCutOffAnywhereIsNeverReadWrongly) {
 TEST_P(Damage, ABitThatIsTurnedAnywhereCrashesNothing) {
   for (const auto& [name, bytes] : GetParam().files) {
     for (std::size_t at = 0; at < std::min<std::uint64_t>(bytes.size(), GetParam().flips_until); ++at) {
-      // Of large files one bit of each byte.
+      // Large files have one bit of each byte flipped.
       const int first = bytes.size() > 2000 ? static_cast<int>(at % 8) : 0;
       for (int bit = first; bit < (bytes.size() > 2000 ? first + 1 : 8); ++bit) {
         std::string turned = bytes;
@@ -307,7 +307,7 @@ TEST(Formats, MoreShardsThanOpenFiles_AreAllRead) {
 }
 
 TEST_P(Damage, ADamagedIndexIsFoundOrMadeAnew) {
-  // Those beside the files; formats without an index have none.
+  // Indexes stand beside the files; formats without an index have none.
   std::map<std::string, std::string> indexes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     if (entry.path().extension() == ".index") indexes[entry.path().filename()] = read_file(entry.path());

@@ -48,7 +48,7 @@ class File {
   /// Releases the open file; afterwards nothing may be read from this object.
   std::unique_ptr<storage::Reader> release() { return std::move(reader_); }
 
-  /// Of the size and of 4096 bytes each at the start, in the middle and at the end.
+  /// A fingerprint of the size and of 4096 bytes each at the start, in the middle and at the end.
   Fingerprint fingerprint() const;
 
   /// Throws "[operation] FILE at byte OFFSET: WHAT".

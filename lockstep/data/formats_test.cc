@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each format's files are read as.
+// Tests of the records that each format's files are read as.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

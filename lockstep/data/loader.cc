@@ -246,7 +246,7 @@ class Loader::Impl {
                   job.slowest);
   }
 
-  /// Of the workers' activities for this batch, the one that has taken longest.
+  /// The workers' activity for this batch that has taken longest.
   std::string what_is_done(std::uint64_t batch) const {
     const Doing* longest = nullptr;
     int count = 0;
@@ -382,7 +382,7 @@ class Loader::Impl {
   const std::uint64_t batch_size_, batches_;
   LoaderState configuration_;  // At position 0.
 
-  // Of the caller's thread.
+  // State of the caller's thread.
   bool agreed_ = false;
   std::uint64_t next_batch_ = 0;
 

@@ -289,7 +289,7 @@ TEST(Loader, ALongWaitIsSaid_WithWhatIsWaitedFor_AndItsEnd) {
   EXPECT_GT(loader.metrics().wait_seconds, 1.0);
 }
 
-/// Of this process, in KiB.
+/// The resident memory of this process, in KiB.
 std::int64_t resident_memory() {
   std::ifstream file("/proc/self/statm");
   std::int64_t all = 0, resident = 0;

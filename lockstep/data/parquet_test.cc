@@ -15,7 +15,7 @@
 #include "lockstep/testing/other_users.h"
 #include "lockstep/testing/temporary_folder.h"
 
-// Of rows.parquet, which testdata/make_parquet.py wrote: 20 rows in groups of 7, 7 and 6.
+// Tests with rows.parquet, which testdata/make_parquet.py wrote: 20 rows in groups of 7, 7 and 6.
 
 namespace lockstep::data {
 namespace {
@@ -144,7 +144,7 @@ TEST_F(Parquet, RowGroupsWithMoreThan2GiBOfText_AreReadWhole) {
   }
 }
 
-/// Of this process, in MiB.
+/// The resident memory of this process, in MiB.
 std::size_t resident_memory() {
   std::size_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;

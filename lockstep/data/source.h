@@ -31,9 +31,9 @@ class Source {
   /// Where record i comes from, for messages: "train.tfrecord record 17". Does not wait for the data.
   virtual std::string place(std::uint64_t i) const = 0;
 
-  /// Of the files and of the functions applied to their records; the same on every machine. For a file it
-  /// covers the size and the bytes at the start, in the middle and at the end, not all bytes, and not its
-  /// path.
+  /// The fingerprint of the files and of the functions applied to their records; the same on every machine.
+  /// For a file it covers the size and the bytes at the start, in the middle and at the end, not all bytes,
+  /// and not its path.
   virtual Fingerprint fingerprint() const = 0;
 };
 

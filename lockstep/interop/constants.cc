@@ -64,7 +64,7 @@ Aval checked(const Attribute& tensor, bool& is_splat) {
   if (tensor.kind != Attribute::Kind::kTensor) fail_damaged("a constant is no tensor");
   Aval aval = aval_of(*tensor.type);
   const auto all = static_cast<std::size_t>(aval.bytes());
-  // Of bools eight are in a byte; where one stands for all, all its bits are alike.
+  // Bools are packed eight to a byte; in a byte that stands for all of them, all bits are alike.
   if (aval.dtype == DType::kBool &&
       tensor.text.size() == static_cast<std::size_t>(aval.num_elements() + 7) / 8) {
     is_splat = false;

@@ -39,7 +39,7 @@ void add_paths(const format::PyTreeDef* tree, const std::string& path, std::vect
   });
 }
 
-/// Of arguments: the tree is the pair of the positional ones and those by name.
+/// The paths of arguments: the tree is the pair of the positional ones and those by name.
 std::vector<std::string> argument_paths(const format::PyTreeDef* tree) {
   std::vector<std::string> paths;
   if (tree == nullptr || tree->children() == nullptr || tree->children()->size() != 2) return paths;

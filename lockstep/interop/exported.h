@@ -30,7 +30,7 @@ struct ExportedValue {
   std::optional<ExportedSharding> sharding;  ///< none: it was not said
 };
 
-/// What the bytes of jax.export hold.
+/// The contents of the bytes of jax.export.
 struct Exported {
   std::string name;
   std::int64_t num_devices = 1;

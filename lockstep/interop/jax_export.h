@@ -46,7 +46,7 @@ class ExportedFunction {
   Function function_;
 };
 
-/// What jax.export's `serialize()` wrote, read. Cheap to copy.
+/// A function read from the bytes of jax.export's `serialize()`. Cheap to copy.
 class JaxExport {
  public:
   explicit JaxExport(std::shared_ptr<const interop::Exported> exported) : exported_(std::move(exported)) {}

@@ -23,7 +23,7 @@ namespace {
 using Results = std::vector<Array>;
 using Rule = Results (*)(const Call& call);
 
-/// Those of one or two operands that are one primitive.
+/// The primitive of an operation with one or two operands; null if it is not one primitive.
 const Primitive* elementwise(const std::string& name) {
   static const std::unordered_map<std::string, const Primitive& (*)()> all = {
       {"negate", neg_p},

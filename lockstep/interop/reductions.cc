@@ -84,9 +84,9 @@ Shape shape_without(Shape shape, std::size_t axis) {
   return shape;
 }
 
-/// Of the region of an argmax or argmin, as JAX writes it: whether the larger value is taken. In the region's
-/// terms: of values x and y at places i and j, x is taken if it is larger (smaller) or NaN, and i is taken if
-/// x is, or if x equals y and i is less.
+/// Whether a region takes the larger value, if it is an argmax's or argmin's as JAX writes it. Of values x
+/// and y at places i and j, the region takes x if it is larger (smaller) or NaN, and i if it takes x, or if x
+/// equals y and i is less.
 std::optional<bool> takes_largest(const Region& region) {
   std::map<std::size_t, std::string> terms;
   const char* const names[] = {"x", "i", "y", "j"};

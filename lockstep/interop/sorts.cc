@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kEqual = 0, kNotEqual = 1, kGreater = 3, kLess = 5, kTotalOrder = 2;
 
-/// What elements are compared by.
+/// A key by which elements are compared.
 struct Key {
   enum class Part : std::uint8_t { kAll, kReal, kImag };
   std::size_t operand = 0;
@@ -177,7 +177,7 @@ Array total_order(const Array& x) {
                                    : DType::kI64;
   const auto number = [&](std::int64_t value) { return lax::full(x, Scalar::of(value), dtype, x.shape()); };
   const Array word = lax::bitcast_convert_type(x, dtype);
-  // Of negative numbers the bits but the sign are turned.
+  // Negative numbers have all bits but the sign inverted.
   const std::int64_t rest =
       bits == 64 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << (bits - 1)) - 1;
   const Array turned = lax::logical_and(lax::shift_right_arithmetic(word, number(bits - 1)), number(rest));

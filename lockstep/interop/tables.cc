@@ -256,7 +256,7 @@ TypePtr vhlo_type(Bytes& bytes, Tables& tables) {
   }
 }
 
-/// Of MLIR's own types those that its own attributes and Shardy's operations use.
+/// Reads a type of MLIR's own; only those that its own attributes and Shardy's operations use are known.
 TypePtr builtin_type(Bytes& bytes, Tables& tables) {
   using Kind = Type::Kind;
   const std::uint64_t code = bytes.number();

@@ -115,7 +115,7 @@ class Run : public Surroundings {
     return results;
   }
 
-  /// What the region returns for these arguments.
+  /// The results of the region for these arguments.
   std::vector<Array> run(const Region& region, std::span<const Array> arguments) {
     if (arguments.size() != region.arguments.size()) fail_damaged("a call has another number of arguments");
     for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the sources of the translation share.
+// Declarations that the sources of the translation share.
 
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@ class Surroundings {
  public:
   virtual ~Surroundings() = default;
 
-  /// What a region for single elements returns for each place of these arrays, which are of one shape.
+  /// The results of a region for single elements, for each place of these arrays, which are of one shape.
   virtual std::vector<Array> for_each_element(const Region& region, std::span<const Array> arrays) = 0;
 
   /// The body of the module's function of this name.
@@ -42,7 +42,7 @@ class Call {
   const std::string name;  ///< "add", without dialect and version
   const std::vector<Array> operands;
 
-  /// Of operands that are one known number in every element.
+  /// For each operand, the number that all its elements are, if it is known.
   const std::vector<std::optional<Scalar>> constants;
 
   /// The operation that each operand is the result of; null of an argument.

@@ -124,7 +124,7 @@ std::vector<Array> select_and_scatter(const Call& call) {
   const bool padded = windows.low != none || windows.high != none;
   const auto zero = [&](DType dtype) { return lax::full(x, Scalar::of(0), dtype, {}); };
   const Array values = lax::pad(x, zero(x.dtype()), windows.low, windows.high, none);
-  // What is around the array is not selected.
+  // Places around the array are not selected.
   const Array inside = lax::pad(lax::full(x, Scalar::of(true), DType::kBool, x.shape()), zero(DType::kBool),
                                 windows.low, windows.high, none);
 

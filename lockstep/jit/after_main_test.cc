@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is computed in destructors of global and static objects, which run after main.
+// Tests of computations in destructors of global and static objects, which run after main.
 
 #include <gmock/gmock.h>
 

@@ -41,8 +41,8 @@ class Scan {
        const CallSite& site)
       : function_(function), exemplar_(exemplar), axes_(std::move(axes)), site_(site) {}
 
-  /// Of elements 0 and 1, 2 and 3 and so on the sums are scanned, which are the sums up to each odd one; with
-  /// one more element those up to the even ones.
+  /// Scans the sums of elements 0 and 1, 2 and 3 and so on, which gives the sums up to each odd element;
+  /// adding one more element gives those up to the even ones.
   Arrays operator()(const Arrays& elements) const {
     const std::int64_t n = length(elements);
     if (n < 2) return elements;

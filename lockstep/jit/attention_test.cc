@@ -27,7 +27,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Arrays = std::vector<Array>;
 
-/// Of query, key, value and, where there is one, the bias.
+/// Attention as a function of query, key, value and, where there is one, the bias.
 using Attend = std::function<Array(const Arrays&)>;
 
 struct Sizes {
@@ -76,7 +76,7 @@ void expect_all_equal(const Arrays& found, const Arrays& expected, double tolera
   }
 }
 
-/// Who sees whom: no query sees all, and, with `all`, the third of each sees none.
+/// Which keys each query sees: no query sees all, and, with `all`, the third of each head sees none.
 Array some_seen(const Shape& shape, bool all = true) {
   const Array seen = waves(shape, 4) > -0.3f;
   if (!all) return seen;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user may get wrong about meshes, shardings and their arrays: each is an error that names the user's
-// line and says what to do.
+// Tests of mistakes with meshes, shardings and their arrays: each is an error that names the user's line and
+// says what to do.
 
 #include <fmt/format.h>
 

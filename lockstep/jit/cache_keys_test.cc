@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells two calls of a function of jit or pmap apart, and what does not.
+// Tests of what tells two calls of a function of jit or pmap apart, and what does not.
 
 #include <array>
 #include <cmath>
@@ -112,7 +112,7 @@ TEST(CacheKey, OfJit_CallsThatDifferInOneThing_AreTracedTwice) {
        pair("bool and number", 1, true)},
       traces, 2);
 
-  // What is the function's own: two functions of one type.
+  // Functions of one type that differ in something of their own.
   expect_traces({{"captured array", f(x), f(x)},
                  {"options", [=, f = make()] { f(x); },
                   [=, f = make({.out_shardings = {SingleDeviceSharding(local_devices()[1])}})] { f(x); }},

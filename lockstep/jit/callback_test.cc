@@ -37,7 +37,7 @@ float squares(const HostArray& x) {
 
 Array norm_of(const Array& x) { return pure_callback(squares, ResultType({}), x); }
 
-/// What callbacks saw, in order.
+/// The values that callbacks saw, in order.
 class Seen {
  public:
   void add(float value) {
@@ -283,7 +283,7 @@ LOCKSTEP_CHILD(callbacks_of_processes) {
   calls = 0;
   expect_equal(everywhere(mine), square(mine));
   EXPECT_EQ(calls, 2) << "once for each of its devices";
-  // What one process's callback throws fails the others, with its text.
+  // An exception of one process's callback fails the others, with its text.
   auto failing = jit([&](Array x) {
     return sum(x) +
            io_callback([](const HostArray&) -> HostArray { throw std::runtime_error("the disk is full"); },

@@ -23,12 +23,12 @@ using ::testing::HasSubstr;
 
 using Rows = std::vector<Array>;
 
-/// What each device has is [4, 2].
+/// A collective of devices that have a [4, 2] array each.
 struct Collective {
   const char* name;
   std::function<Array(Array, AxisNames, AxisIndexGroups)> local;
 
-  /// What the k-th device of a group has in the end, of what each of the group has.
+  /// The result on the k-th device of a group, from the arrays of all devices of the group.
   std::function<Array(const Rows&, std::int64_t k)> whole;
   bool has_derivative = true;
   bool takes_groups = true;

@@ -30,7 +30,7 @@ std::vector<double> numbers(const Array& x) {
   return all;
 }
 
-/// Of a function over the mesh, both ways; how many collectives it has with and without.
+/// Compares a function over the mesh with and without combining; returns its numbers of collectives.
 template <class F, class... Args>
 std::pair<std::size_t, std::size_t> expect_same(const F& function, const Args&... args) {
   auto one = jit(function), each = jit(function, {.combine_threshold_bytes = 0});
@@ -75,7 +75,7 @@ TEST(CombinedCollectives, OfEveryKindAndManyDTypes_GiveTheSame) {
               out.push_back(psum(part, axis));
               if (is_real) out.push_back(pmax(part, axis));
               if (is_real) out.push_back(pmin(part, axis));
-              // What the first ones give is needed by these.
+              // These need the results of the first ones.
               out.push_back(psum(sum(out.back()) * c, {"x", "y"}));
             }
             for (const Array& part : {a, b}) {

@@ -83,7 +83,7 @@ LOCKSTEP_CHILD(does_everything) {
   }
 }
 
-/// What a process said, and how it came by its programs.
+/// The lines that a process printed, and how it got its programs.
 struct Account {
   std::vector<std::string> said;
   int compiled = 0, loaded = 0, taken = 0;

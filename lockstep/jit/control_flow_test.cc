@@ -524,7 +524,7 @@ TEST(ShardMap, CollectivesInEachKindOfRegion_HaveOneOrderWithThoseBehindIt) {
         },
         {line_mesh(), {P("x")}, {P(), P(), P()}}));
     const std::string text = f.lower(x).as_text();
-    // What XLA would take out of a loop: a token that its body hands on as it came.
+    // A token that a loop's body hands on as it came would be taken out of the loop by XLA.
     for (std::size_t at = text.find("stablehlo.while"); at != text.npos;
          at = text.find("stablehlo.while", at + 1)) {
       const std::size_t body = text.find("}, {", at);

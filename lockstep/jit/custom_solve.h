@@ -38,7 +38,7 @@ std::vector<Array> linear_solve_of(const TreeFunction& matvec, tree::TreeRef b, 
 std::vector<Array> root_of(const TreeFunction& function, tree::TreeRef guess, const ArraysSolver& solve,
                            const ArraysSolver& tangent_solve, const CallSite& site);
 
-/// What a solver of trees like Tree returns.
+/// The result of a solver of trees like Tree.
 template <class Tree, class Solve>
 using Solved =
     std::decay_t<std::invoke_result_t<Solve&, const std::function<Tree(const Tree&)>&, const Tree&>>;
@@ -72,7 +72,7 @@ class TreeSolver {
     };
   }
 
-  /// What the solver returned, with these arrays.
+  /// The solver's result, with these arrays.
   auto result(const std::vector<Array>& arrays) const {
     if constexpr (has_aux) {
       Result result = std::move(*found_);

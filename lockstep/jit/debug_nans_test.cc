@@ -57,7 +57,7 @@ LOCKSTEP_CHILD(makes_nans) {
   expect_made_by("log", __LINE__, [&] { log(x); });
   expect_made_by("div", __LINE__, [&] { x / x; });
 
-  // What was there before the function is not of its making.
+  // A NaN that was in an argument was not made by the function.
   const Array given = [&] {
     const float nan = std::nanf("");
     return array({nan, 1.f});
@@ -114,7 +114,7 @@ LOCKSTEP_CHILD(makes_nans) {
   EXPECT_THAT(error_of<FloatingPointError>([&] { jit([](Array x) { return log(astype(x, bfloat16)); })(x); }),
               HasSubstr("bf16[4]"));
 
-  // What is printed is not printed twice.
+  // Printed text is not printed twice.
   ::testing::internal::CaptureStdout();
   EXPECT_THROW(jit([](Array x) {
                  debug::print("once");

@@ -27,7 +27,7 @@ using test::line_mesh;
 using test::waves;
 using ::testing::HasSubstr;
 
-/// What the function gives with jit and without, which must be the same.
+/// The function's results, which must be the same with jit and without.
 template <class F, class... Args>
 auto both_ways(F&& function, const Args&... args) {
   auto jitted = jit(function);

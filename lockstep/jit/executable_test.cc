@@ -297,7 +297,7 @@ std::pair<Array, Array> described_step(Array x, Array w, Array rate) {
   return {w - rate * matmul(transpose(x), product), mean(product * product)};
 }
 
-/// What is compiled for described devices has no elements.
+/// Arrays on described devices have no elements.
 LOCKSTEP_CHILD(compiles_for_devices_that_are_elsewhere) {
   initialize({.topology = "cpu:2x2"});
   const Mesh mesh = make_mesh({{"data", 4}});
@@ -341,7 +341,7 @@ TEST(Executable, CompiledForDescribedDevices_RunsWhereTheyExist) {
   std::filesystem::remove(path);
 }
 
-/// What is compiled for TPUs says so where it is loaded elsewhere.
+/// A program that was compiled for TPUs says so where it is loaded elsewhere.
 LOCKSTEP_CHILD(compiles_for_tpus) {
   initialize({.topology = "v5e:4x4"});
   const Mesh mesh = make_mesh({{"data", 16}});

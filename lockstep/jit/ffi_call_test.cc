@@ -107,7 +107,7 @@ TEST(FfiCall, WithinLoopsAndBranches_GivesWhatItGivesOutside_WithDerivatives) {
   const auto found = gradients(kernel), expected = gradients(plain);
   expect_equal(std::get<0>(found), std::get<0>(expected));
   expect_equal(std::get<1>(found), std::get<1>(expected));
-  // Of a split operand within a loop.
+  // The same with a split operand within a loop.
   const Array rows = reshape(arange(8.f), {4, 2});
   const Array split = device_put(rows, NamedSharding(line_mesh(), P("x")));
   expect_equal(jit(scanned(kernel))(c, split), scanned(plain)(c, rows));

@@ -121,7 +121,7 @@ TEST(Gathered, WhereMemoryIsShort_IsGatheredAgainForItsNextUse) {
       return line.find("all-gather") != line.npos;
     });
   };
-  // Of the last layer's weights both uses are near each other; the first layer's are used once.
+  // Both uses of the last layer's weights are near each other; the first layer's are used once.
   EXPECT_EQ(gathers(kept), 20);
   EXPECT_GT(gathers(again), 30);
   const auto less = again.lower(split, split_x).compile().cost(),

@@ -32,7 +32,7 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
         "and convert integers with astype",
         to_string(loss), site.to_string());
   }
-  // What is handed through is an output as any, with a derivative of its own around this one.
+  // Outputs that are handed through are like any other, with derivatives of their own around this one.
   const Program vjp = transforms::vjp(program, wrt, 1);
 
   Trace& trace = *Trace::current();

@@ -40,7 +40,7 @@ TEST(Grad, OfPowersAtZero_IsJaxs) {
   EXPECT_EQ(slope([](Array x) { return power(x, test::number(0)); }), 0) << "a whole exponent";
 }
 
-/// What a const object may be called with, and that it gives the same as another that is not.
+/// Expects that a const object can be called, and gives the same as another that is not.
 template <class F, class... Args>
 void expect_const_callable(F function, const Args&... args) {
   const F fixed = function;

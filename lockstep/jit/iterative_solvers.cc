@@ -59,7 +59,7 @@ class Flat {
 Array dot_of(const Array& x, const Array& y) { return sum(x * y); }
 Array norm_of(const Array& x) { return sqrt(dot_of(x, x)); }
 
-/// What the norm of the residual must not be above, for a right side of this norm.
+/// The bound on the norm of the residual, for a right side of this norm.
 Array bound(const Iteration& how, const Array& norm) { return maximum(how.tol * norm, how.atol); }
 
 std::int64_t most(const Iteration& how, const Flat& flat) {

@@ -71,8 +71,8 @@ Compiled<Result> load_executable(std::string_view bytes, Result like = {},
 /// is no regular file, or larger than the 2 GiB that a program can have.
 std::string read_executable_file(const std::string& path);
 
-/// What a call of a jitted function with one kind of arguments is: its texts, its communication, its cost.
-/// It is not compiled; jax.stages.Lowered.
+/// A call of a jitted function with one kind of arguments: its texts, its communication, its cost. It is not
+/// compiled; jax.stages.Lowered.
 template <class Result>
 class Lowered : public internal::ComputationText {
  public:
@@ -82,7 +82,7 @@ class Lowered : public internal::ComputationText {
   /// The StableHLO text that the compiler gets.
   const std::string& as_text() const { return stablehlo; }
 
-  /// What a call costs each device; of memory it says 0 until it is compiled.
+  /// The cost of a call for each device; its memory is 0 until it is compiled.
   internal::Cost cost() const { return internal::cost_of(*entry_); }
 
   /// Compiles it, where no call and no compile() has. All processes whose devices take part must call it, as

@@ -55,7 +55,7 @@ std::string name_of(const JitOptions& options, const CallSite& site) {
   return options.name.empty() ? fmt::format("jit@{}", site.to_string()) : options.name;
 }
 
-/// What was traced, to run operation by operation; it is not kept.
+/// An entry that runs the traced program operation by operation; it is not kept.
 std::shared_ptr<const CallEntry> to_evaluate(TracedProgram traced, NumberInputs::Places doubles,
                                              std::shared_ptr<void> exemplar) {
   auto entry = std::make_shared<CallEntry>();

@@ -65,7 +65,7 @@ const CallSite& site_of(const JitCache& cache);
 /// Compiles it where it is not.
 void compile_entry(const CallEntry& entry, const CallSite& site);
 
-/// Of such a form.
+/// The texts and the cost of such a form.
 const ComputationText& text_of(const CallEntry& entry);
 Cost cost_of(const CallEntry& entry);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is compiled is kept by use; what one process forgets the others need not know of.
+// Tests that compiled programs are kept by use, and that processes need not forget the same ones.
 
 #include "lockstep/base/kept.h"
 

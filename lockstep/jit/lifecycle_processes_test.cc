@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the other processes see of one that forks, and of one whose launch fails.
+// Tests of what the other processes see of one that forks, and of one whose launch fails.
 
 #include <sys/wait.h>
 #include <unistd.h>

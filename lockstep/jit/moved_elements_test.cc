@@ -27,8 +27,8 @@ Array over_x(const Array& array, const PartitionSpec& spec = P("x")) {
   return device_put(array, NamedSharding(line_mesh(), spec));
 }
 
-/// What a function of an array whose rows are split gives is what it gives of the whole, and so are its
-/// gradient's; what is exchanged for it.
+/// Expects the same of a function of an array with split rows, and of its gradient, as with the whole array;
+/// returns what the function exchanges.
 std::vector<std::string> moved(const std::function<Array(Array)>& function, const Array& x,
                                const PartitionSpec& spec = P("x")) {
   auto jitted = jit([&](Array a) { return function(a); });
@@ -72,7 +72,7 @@ TEST(MovedElements, OfASliceOfAPad_AreThoseOfOnePad) {
   const Array x = waves(kShape);
   auto shifted = [](Array a) { return pad(a, {{1, 0}, {0, 0}})[{slice(none, -1)}] + a; };
   EXPECT_THAT(moved(shifted, x), ElementsAre("1 x permute of 1024 B"));
-  // What is used besides is there, too.
+  // Elements that another operation uses besides are there, too.
   auto both = [](Array a) {
     const Array wide = pad(a, {{2, 1}, {0, 0}}, 3);
     return wide[{slice(4, 44)}] * sum(wide);
@@ -146,7 +146,7 @@ TEST(MovedElements, OfImagesSplitByRows_AreHalos) {
 TEST(MovedElements, OfTheLargestFew_AreEachDevicesLargest) {
   const Array x = waves({64, 128});
   auto f = jit([](Array a) { return top_k(a, 3); });
-  // Of each row three numbers and three places of four devices, in one.
+  // One all-gather brings three numbers and three places of each row from four devices.
   EXPECT_THAT(exchanges(f, over_x(x, P(none, "x"))), ElementsAre("1 x all-gather of 6144 B"));
   for (const Array& each : {x, round(x * 2.f), where(x > 0.9f, NAN, x), astype(x * 9.f, int32)}) {
     for (int axis : {0, 1}) {

@@ -58,7 +58,7 @@ TEST(OnlyCollectives, OfEveryKindAndDType_GiveTheSame) {
     expect_same([](Array a) { return psum(a, "x"); }, x, P());
     expect_same([](Array a) { return psum_scatter(a, "x", {.tiled = true}); }, x, P("x"));
     if (is_real) expect_same([](Array a) { return pmax(a, "x"); }, x, P());
-    // Of a result, and a result that is not wanted.
+    // A collective of another one's result, which is not an output itself.
     expect_same([](Array a) { return all_gather(psum(a, "x"), "x", {.tiled = true}); }, x, P("x"));
   }
 }

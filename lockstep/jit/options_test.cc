@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an option of a jitted function or a constraint does, it does wherever the call stands.
+// Tests that an option of a jitted function or a constraint acts wherever the call stands.
 
 #include "lockstep/array/sharding_constraint.h"
 #include "lockstep/jit/control_flow.h"

@@ -132,7 +132,7 @@ LOCKSTEP_CHILD(throws_any_text) {
   testing::say(error_of<PeerFailure>([&] { multihost::sync_global_devices(text); }));
 }
 
-// What the other process hears is not that the coordinator has gone, or a signal.
+// The other process must not hear that the coordinator has gone, or of a signal.
 TEST(OutsideText, AsTheMessageOfAnException_NamesTheProcessToTheOthers) {
   const auto texts = outside_texts();
   for (std::size_t i = 0; i < texts.size(); ++i) {

@@ -24,7 +24,7 @@ using test::waves;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Of a function over the mesh, with and without; returns how many collectives are started early.
+/// Compares a function over the mesh with overlap and without; returns how many collectives start early.
 template <class F, class... Args>
 std::size_t expect_same(const F& function, const Args&... args) {
   const auto beside = jit(function, {.combine_threshold_bytes = 0, .overlap_threshold_bytes = 1}),
@@ -92,7 +92,7 @@ TEST(OverlappedCollectives, OfEveryKind_GiveTheSame) {
             meanwhile();
             out.push_back(ppermute(part, axis, {{0, 1}}));
             out.push_back(all_to_all(part, axis, 0, 1));
-            // What one of them gives is needed by this.
+            // This one needs the result of one of them.
             out.push_back(psum(matmul(out.back(), transpose(out.back())), axis));
           }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the devices have only parts of: how often and of how many bytes it is put together.
+// Tests of how often, and with how many bytes, partial values are put together.
 
 #include <gmock/gmock.h>
 

@@ -50,7 +50,7 @@ std::vector<std::string> specs_of(const Model& m) {
   return all;
 }
 
-/// Of each array the spec: w over its rows, b over its only dimension, scale whole.
+/// The spec of each array: w over its rows, b over its only dimension, scale whole.
 const tree::Rules<P> by_path{{"layers[*].w", P("x")}, {"*.b", P("x")}, {"*", P()}};
 
 tree::Rules<Sharding> shardings(const Mesh& mesh) {

@@ -97,7 +97,7 @@ TEST(ReplicatedGradients, OfAScalar_AreFourBytes) {
   const Loss parallel = shard_map([](Array s, Array x) { return pmean(mean(tanh(x * s + s)), "x"); },
                                   {line_mesh(), {P(), P("x")}, {P()}});
   for (const auto& line : jit(grad(parallel)).lower(ones({}), x).communication()) EXPECT_EQ(line.bytes, 4);
-  // What is chosen out of many is added up where it is small.
+  // The gradient of elements that are chosen out of many is added up where it is small.
   const Network chosen = [](Array table, Array x) { return tanh(x * slice(table, {8}, {12})); };
   EXPECT_EQ(sums_of_gradient(chosen, waves({4096}), x).bytes, 16);
 }

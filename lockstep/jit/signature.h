@@ -11,9 +11,9 @@
 
 namespace lockstep::internal {
 
-/// What distinguishes two calls of a function: the C++ types of its result and arguments, the types of the
-/// arrays among the arguments, and all other contents of the trees. Calls have the same words if and only if
-/// one compiled form serves both.
+/// Words that distinguish two calls of a function: the C++ types of its result and arguments, the types of
+/// the arrays among the arguments, and all other contents of the trees. Calls have the same words if and only
+/// if one compiled form serves both.
 class Signature final : private tree::Visitor {
  public:
   /// The meaning of a word, if it is recorded.
@@ -100,7 +100,7 @@ SignatureDifference difference(const std::vector<std::uint64_t>& words,
                                const std::vector<std::uint64_t>& other_words,
                                const std::vector<Signature::Word>& other_kinds);
 
-/// What each argument holds: "f32[8] with NamedSharding(Mesh(data=4), P('data'))", "3". Equal in two
+/// The contents of each argument: "f32[8] with NamedSharding(Mesh(data=4), P('data'))", "3". Equal in two
 /// processes whose calls are the same, if no word is kHere.
 std::vector<std::vector<std::string>> texts_of(const std::vector<std::uint64_t>& words,
                                                const std::vector<Signature::Word>& kinds);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is taken from a part of an array is of that part, also where its place is out of bounds: XLA makes one
-// slice of two, and of a slice that a gather or a scatter reads.
+// Tests that elements taken from a part of an array are that part's, even at places out of bounds: XLA makes
+// one slice of two, and of a slice that a gather or a scatter reads.
 
 #include <gmock/gmock.h>
 
@@ -36,7 +36,7 @@ std::vector<Part> parts() {
   return all;
 }
 
-/// What is done with two rows at place i of them, in or out of bounds.
+/// Uses of two rows at place i of them, in or out of bounds.
 std::vector<Part> uses() {
   std::vector<Part> all;
   all.emplace_back("slice", [](Array p, Array i) { return dynamic_slice(p, {i, 0}, {1, 4}); });

@@ -34,7 +34,7 @@ class Parted {
   Array a_, b_;
 };
 
-/// Of each kind a tree of these two arrays.
+/// A tree of each kind, with these two arrays.
 template <class Tree>
 Tree of(Array a, Array b);
 template <>

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using UnaryFunction = std::function<Array(Array)>;
 using ArrayPair = std::pair<Array, Array>;
 
-/// What holds the function, and the same without.
+/// A function within another construct, and the same computation without the construct.
 struct Nesting {
   std::function<UnaryFunction(UnaryFunction)> with, without;
 };

@@ -124,7 +124,7 @@ TEST(AppendedFile, CutsOffALineThatWasBegun_AndNothingElse) {
   EXPECT_EQ(text_of(path), "three\n");
 }
 
-/// What process 0 of a job writes: numbers and arrays, of which one is donated before it is read.
+/// Process 0 of a job writes numbers and arrays, of which one is donated before it is read.
 LOCKSTEP_CHILD(logs) {
   initialize();
   const Mesh mesh = make_mesh({{"i", device_count()}});

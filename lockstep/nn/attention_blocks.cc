@@ -50,7 +50,7 @@ Array scores(const Queries& queries, const Keys& keys) {
   return keys.some_missing ? where(places == kNoPlace, -infinity(), scores) : scores;
 }
 
-/// Of one block: the sums of power * value and of the powers.
+/// The sums of power * value and of the powers, over one block.
 std::vector<Array> weighed_block(const Queries& queries, const Keys& keys, const Array& scores,
                                  const Array& highest) {
   const Array powers = exp(scores - highest);

@@ -63,7 +63,7 @@ Array ctc_loss(const Operand& logits, const Operand& logit_paddings, const Opera
         const Array x = ops::convert(t[0], {at_least_f32(type.dtype), type.weak}), &labels = t[2];
         const std::int64_t steps = x.shape()[1];
         const Array states = with_blanks(labels, blank_id);
-        // What each state emits in each step: [steps, batch, states].
+        // The log-probability of each state's label in each step: [steps, batch, states].
         const Array emitted = transpose(
             einsum("btk,bsk->bts", {log_softmax(x), one_hot(states, x.shape()[2], x.dtype())}), {1, 0, 2});
         // A label may directly follow the previous one, without a blank, if they differ.

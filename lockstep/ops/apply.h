@@ -38,7 +38,7 @@ Array divisor(const Array& y);
 /// The quotient rounded down, and the remainder with the sign of y, of floating numbers.
 std::pair<Array, Array> float_divmod(const Array& x, const Array& y);
 
-/// Of complex numbers, whether both parts are finite.
+/// Whether x is finite; of a complex number, whether both parts are.
 Array is_finite(const Array& x);
 
 /// |x|², a real number, without a root.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does not fit an operation is said when it is traced, with the operation, what was given, and the
-// user's line.
+// Tests that operands that do not fit an operation are refused when it is traced, with the operation, what
+// was given, and the user's line.
 
 #include "lockstep/array/trace.h"
 #include "lockstep/ops/ops.h"

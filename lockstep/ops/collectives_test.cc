@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 Aval per_device(Shape shape) { return {float32, std::move(shape), false, {"i"}}; }
 
-/// What `operation` gives for a local value of this shape, under a mesh axis "i" of 4 devices.
+/// The result of `operation` for a local value of this shape, under a mesh axis "i" of 4 devices.
 Aval result_of(Shape shape, const std::function<Array(const Array&)>& operation) {
   AxisEnvScope mesh(AxisEnv({{"i", 4}}));
   Trace trace("f");

@@ -114,7 +114,7 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
   const double steps = std::ceil((stop.real() - start.real()) / step.real());
   const std::int64_t count = whole ? steps_between(start.integer(), stop.integer(), step.integer())
                                    : static_cast<std::int64_t>(std::max(0.0, steps));
-  // What is written in the program; the numbers between may wrap around.
+  // The dtype need only hold the numbers in the program; the numbers between may wrap around.
   auto all_in = [&](DType dtype) {
     return holds(dtype, start.integer()) && (count < 2 || holds(dtype, step.integer()));
   };

@@ -196,7 +196,7 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   for (char label : y.labels) {
     if (x.labels.find(label) == std::string::npos) rest += label;
   }
-  // What was summed before may be wider.
+  // A term that was summed before may be wider.
   Array left = x.array, right = y.array;
   if (size_of(left.dtype()) < size_of(right.dtype())) left = lax::convert_element_type(left, right.dtype());
   if (left.dtype() != right.dtype()) right = lax::convert_element_type(right, left.dtype());
@@ -249,7 +249,7 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     terms.push_back(diagonal(squeezed({ops::convert(arrays[i], type), parsed.operands[i]}, sizes)));
   }
-  // What the result and all terms but these two need.
+  // The labels that the result and all terms but these two need.
   auto needed_beside = [&](std::size_t i, std::size_t k) {
     std::string needed = parsed.result;
     for (std::size_t t = 0; t < terms.size(); ++t)

@@ -25,7 +25,7 @@ Array binary(const std::string& name, const Primitive& primitive, const Primitiv
   });
 }
 
-/// Of whole numbers, themselves.
+/// Rounds x; whole numbers are returned unchanged.
 Array rounding(const std::string& name, const Primitive& primitive, const Operand& x) {
   return ops::elementwise(name, "", Meet::kPromote, {&x}, [&](Tracers t) {
     return is_inexact(t[0].dtype()) ? lax::apply1<Array>(primitive, {t[0]}) : t[0];

@@ -31,7 +31,7 @@ struct Transform {
 
 bool is_inverse(FftType type) { return type == FftType::kIfft || type == FftType::kIrfft; }
 
-/// What the results are multiplied with.
+/// The factor by which the results are multiplied.
 double scale_of(const Transform& transform, const std::string& norm, const Numbers& lengths) {
   double size = 1;
   for (const std::int64_t length : lengths) size *= static_cast<double>(length);

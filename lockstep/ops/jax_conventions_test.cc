@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls mean where another meaning would be as natural: JAX's numbers stand beside.
+// Tests of calls that could as naturally mean something else, against JAX's numbers.
 
 #include <complex>
 #include <limits>

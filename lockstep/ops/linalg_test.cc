@@ -228,7 +228,7 @@ TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
               HasSubstr("[linalg::solve_triangular] f32[3,3] and f32[4] do not fit"));
 }
 
-/// Of f64 in c128, to the digits of f64.
+/// The results of an f64 matrix in c128, to the digits of f64.
 TEST(Linalg, WhatIsComplexOfF64_IsC128) {
   const Array x = astype(array({1., 2., 0., -3., 1., 0.5, 0.25, -1., 2.}, Shape{3, 3}), float64);
   const Array wide = astype(x, complex128);

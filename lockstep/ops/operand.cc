@@ -63,7 +63,7 @@ Array kept_number(std::int64_t integer, double real, ElementType type) {
       (bits ^ static_cast<std::uint64_t>(integer) ^ static_cast<std::uint64_t>(type.dtype) << 1 ^ type.weak) *
       0x9E3779B97F4A7C15;
   Kept& kept = recent[hash >> 59];
-  // Who was given the array may have deleted it.
+  // A caller that was given the array may have deleted it.
   const bool there = kept.array.valid() && !kept.array.data()->shards.empty();
   if (!there || kept.integer != integer || kept.real != bits || !(kept.type == type))
     kept = {integer, bits, type, host_number(integer, real, type)};

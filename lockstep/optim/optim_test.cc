@@ -50,7 +50,7 @@ struct Case {
   std::vector<float> expected;
 };
 
-// What optax 0.2.8 gives.
+// The expected values are those of optax 0.2.8.
 TEST(Optimizers, FourSteps_GiveWhatOptaxGives) {
   const Case kCases[] = {
       {"sgd",

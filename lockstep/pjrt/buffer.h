@@ -126,7 +126,7 @@ class Buffer {
 
   Spare* spare_ = nullptr;  ///< if its last handle may keep it for another result (spare_buffers.h)
 
-  // What the plugin has said before: to ask it again takes a tenth of a microsecond.
+  // Earlier answers of the plugin: to ask it again takes a tenth of a microsecond.
   mutable std::atomic<bool> is_ready_ = false;
   mutable std::atomic<void*> address_ = nullptr;
 };

@@ -217,7 +217,7 @@ TEST_F(Ffi, AFailure_IsThrownByTheExecution) {
   Buffer x = to_device<float>(*client, {1, 2, 3, 4}, {4});
   EXPECT_THAT(error_of([&] { run(*program, {&x}, *client->addressable_devices()[0]); }),
               HasSubstr("[pjrt] running refused on CpuDevice(id=0): UNAVAILABLE: process 3 of 4 is gone"));
-  // What was donated to it is lost.
+  // Buffers that were donated to it are lost.
   EXPECT_TRUE(x.is_deleted());
 }
 

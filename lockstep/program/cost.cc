@@ -36,7 +36,7 @@ ProgramCost cost_with(FlopCounter& flops_of, const Program& program, const Equat
     for (Var var : equation.outputs) cost.bytes_accessed += static_cast<double>(program.aval(var).bytes());
     return cost;
   }
-  // Of branches, of which one runs, the dearest.
+  // The dearest branch counts, as only one of them runs.
   for (const NestedProgram& nested : programs_of(equation)) {
     const ProgramCost once = cost_of(*nested.program);
     const auto times = static_cast<double>(nested.times.value_or(1));

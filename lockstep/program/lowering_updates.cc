@@ -14,7 +14,7 @@ namespace lockstep {
 
 namespace {
 
-/// Of "%12", 12; -1 of other names.
+/// 12 for "%12"; -1 for other names.
 int index_of(const std::string& name) {
   int index = -1;
   const char* end = name.data() + name.size();

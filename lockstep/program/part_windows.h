@@ -28,7 +28,7 @@ struct WindowRound {
   std::int64_t length = 0;  ///< of the longest segment; each device sends this many elements
 };
 
-/// What a device receives from others along a dimension.
+/// The elements that a device receives from others along a dimension, and in how many collectives.
 struct Exchanged {
   std::int64_t elements = 0, collectives = 0;
 };

@@ -56,7 +56,7 @@ struct MappedAxis {
   /// if empty, this is left to the partitioner.
   std::vector<std::string> spmd_axes = {};
 
-  /// Those of them, sorted, along which devices have different examples: under shard_map, each has `size`.
+  /// The sorted `spmd_axes` along which devices differ in examples: under shard_map, each has `size`.
   std::vector<std::string> varying = {};
 };
 

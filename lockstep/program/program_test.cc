@@ -158,7 +158,7 @@ TEST(Lowering, MarksDonatedInputs) {
   EXPECT_THAT(text, HasSubstr("%arg0: tensor<4x8xf32>, %arg1: tensor<8x2xf32> {jax.buffer_donor = true}"));
 }
 
-/// What is written over is what nothing needs afterwards: XLA would copy anything else.
+/// Only values that nothing needs afterwards are written over: XLA would copy anything else.
 TEST(Lowering, CollectivesWriteOverOperandsThatEndThere) {
   LowerOptions options;
   options.axes = AxisEnv({{"i", 2}});

@@ -54,8 +54,8 @@ TEST(Registry, EveryPrimitiveHasEveryRule) {
 TEST(Registry, EveryPrimitiveHasAnExampleAndNoOtherHas) {
   std::set<std::string> registered, shown;
   for (const Primitive* primitive : all_primitives()) {
-    // What calls the host needs the runtime; debug_test.cc, callback_test.cc and ffi_call_test.cc in
-    // lockstep/jit/ run it.
+    // Primitives that call the host need the runtime; debug_test.cc, callback_test.cc and ffi_call_test.cc in
+    // lockstep/jit/ run them.
     const bool calls_host =
         primitive->has_effect || primitive == &pure_callback_p() || primitive == &ffi_call_p();
     if (!calls_host) registered.insert(primitive->name);
@@ -129,7 +129,7 @@ HostArray with_numbers_for_nans(HostArray array) {
   return array;
 }
 
-/// What XLA computes while it compiles is what it computes of arguments, for each dtype that is taken.
+/// XLA computes the same of constants, while it compiles, as of arguments, for each dtype that is taken.
 TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
   AxisEnvScope axes(example_axes());
   const std::vector<Example> examples = all_examples();
@@ -201,7 +201,7 @@ TEST(Registry, EveryDTypeConvertsToEveryOther_ConstantsAndArguments) {
   }
 }
 
-/// What the combination of two devices' results is.
+/// The combination of two devices' results.
 HostArray combined(const HostArray& a, const HostArray& b, ShardingRule::Combine how) {
   HostArray out = a;
   for (std::size_t i = 0; i < out.values.size(); ++i) {
@@ -248,7 +248,7 @@ struct HalfDevice {
   int factor, device;
   const std::vector<HostArray>& results;  ///< of the whole
 
-  /// What it computes. `exchange` is given what it gives to the other one, and what it does to that.
+  /// Computes its results. `exchange` gets the value for the other device, and a function of both values.
   using Exchange =
       std::function<Value(const Value& x, const std::function<Value(const Value&, const Value&)>&)>;
   std::vector<Value> compute(const Exchange& exchange) const {
@@ -325,7 +325,7 @@ std::size_t add_half(Joined& joined, const Example& example, const ShardingRule&
       other{joined, example, rule, factor, 1 - device, whole};
   int exchanges = 0;
   return joined.want(mine.compute([&](const Value& x, const auto& together) {
-    // What the other one gives: it is let compute up to there.
+    // The value of the other device, which has to compute up to there.
     std::optional<Value> given;
     const int mine_before = exchanges++;
     int others_before = 0;
@@ -374,8 +374,8 @@ void expect_splits_agree(const Example& example, const ShardingRule& rule, int& 
   }
 }
 
-/// What a primitive says to be linear in gives of sums the sums, and what only moves elements of the largest
-/// the largest.
+/// A primitive that says that it is linear gives sums for sums; one that only moves elements also gives the
+/// largest for the largest.
 TEST(Registry, WhatIsLinear_MayBePutTogetherBehindIt) {
   std::set<std::string> seen;
   for (const Example& example : all_examples()) {

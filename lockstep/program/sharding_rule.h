@@ -94,8 +94,7 @@ struct PartPlaces {
                       const std::optional<Value>& fill)>
       window;
 
-  /// What another device has of x. A pair is (from, to), by the numbers of the parts. Zeros where no device
-  /// sends.
+  /// The x of another device. A pair is (from, to), by the numbers of the parts. Zeros where no device sends.
   std::function<Value(const Value& x, int factor, std::vector<std::pair<int, int>> pairs)> permute;
 
   /// all_gather: the devices' values, concatenated. all_reduce: the devices' values, reduced.

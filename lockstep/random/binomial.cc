@@ -81,7 +81,7 @@ Array traced(const Array& key, const Array& given, const Array& p, DType dtype) 
   const Array wrong_q = isnan(q) | (q < 0.0);
   q = where(wrong_q, 0.01, q);
   const Array by_counting = wrong_n | (given * q <= 10.0), n = floor(given);
-  // What a method does for the other's numbers is in vain: numbers that it is soon done with.
+  // A method's results for the other's numbers are not used: it gets numbers that it is soon done with.
   const Array counted = by_geometric_numbers(key, where(by_counting, where(wrong_n, 0.0, n), 0.0), q);
   const Array others =
       by_rejection(key, where(by_counting | endless, 1e4, n), where(by_counting | endless, 0.5, q));

@@ -243,7 +243,7 @@ Array poisson(const KeyOperand& key, const Operand& lam, const Shape& shape, DTy
     // As in JAX, no more steps than the dtype counts.
     const double most = std::ldexp(1.0, std::min(bits, 31)) - 1;
     const Array is_small = isnan(rate) | (rate < 10.0);
-    // What the other method does is in vain: numbers that it is soon done with.
+    // The other method's results are not used: it gets numbers that it is soon done with.
     const Array counted = poisson_by_counting(t[0], where(is_small, rate, 0.0), dtype, most);
     const Array others = poisson_by_rejection(t[0], where(is_small, 1e5, rate), dtype, most);
     const Array drawn = where(is_small, counted, others);

@@ -49,7 +49,7 @@ Array by_series(const Array& a, const Array& x, const Array& enabled, double eps
 /// The convergents p / q of the continued fraction of 1 - P, and their derivatives in a, until these no
 /// longer change, 2000 at most.
 Array by_fraction(const Array& a, const Array& x, const Array& enabled, double epsilon) {
-  // Of the last convergent and the one before it; "Da" is a derivative.
+  // Values for the last convergent and the one before it; "Da" is a derivative.
   enum { kEnabled, kAns, kY, kZ, kP1, kQ1, kP2, kQ2, kP2Da, kQ2Da, kP1Da, kQ1Da, kAnsDa, kCount };
   const Array y = 1.0 - a, z = x + y + 1.0;
   const Array p = x + 1.0, q = z * x, ans = p / q;

@@ -93,7 +93,7 @@ TEST(Dirichlet, SumsToOne_WithTheMeansOfItsParameters) {
   }
 }
 
-/// What is refused, and what is said then.
+/// Tests of refused arguments, and of the messages.
 TEST(GammaFamily, RefusesWhatDoesNotFit) {
   const Key k = key(1);
   struct Case {

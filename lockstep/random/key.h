@@ -32,7 +32,7 @@ class Key {
 
   bool valid() const { return words_.valid(); }
 
-  /// Of the keys: {} for one, {n} for those of split(key, n).
+  /// The shape of the keys: {} for one, {n} for those of split(key, n).
   Shape shape() const;
 
   /// A number, with the user's call site.

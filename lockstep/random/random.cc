@@ -31,7 +31,7 @@ Array traced_uniform(const Array& key, const Shape& shape, DType dtype, const Op
   return uniform_of(words_at_places(key, shape), dtype, minval, maxval);
 }
 
-/// Of an unsigned dtype, as many bits.
+/// The unsigned dtype with as many bits.
 DType unsigned_of(DType dtype) {
   constexpr DType kDTypes[] = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
   return kDTypes[std::countr_zero(size_of(dtype))];

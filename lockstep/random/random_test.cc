@@ -109,7 +109,7 @@ TEST(Random, WholeNumbers_AreJaxs) {
   EXPECT_THAT(values<std::int32_t>(randint(test_key(), {6}, -5, 100)), ElementsAre(94, 49, 76, -1, 84, 19));
   EXPECT_THAT(values<std::uint8_t>(randint(test_key(), {6}, 0, 256, uint8)),
               ElementsAre(196, 18, 183, 193, 141, 107));
-  // Of fewer than 32 bits as many are drawn as of 32.
+  // Integers of fewer than 32 bits draw as many random bits as those of 32.
   EXPECT_THAT(values<std::int8_t>(randint(test_key(), {6}, -128, 128, int8)),
               ElementsAre(68, -110, 55, 65, 13, -21));
   EXPECT_THAT(values<std::int16_t>(randint(test_key(), {6}, -30000, 30000, int16)),

@@ -42,7 +42,7 @@ std::string entry_of(const std::string& key, std::string_view code) {
   return fmt::format("{}{}", kMagic, digest(body)) + body;
 }
 
-/// What is wrong with the entry, or nothing and the code is left in `entry`.
+/// The fault of the entry; if there is none, nothing is returned and the code is left in `entry`.
 std::string take_code(std::string& entry, const std::string& key) {
   const std::string_view all = entry;
   const std::size_t start = kMagic.size() + kDigestSize;

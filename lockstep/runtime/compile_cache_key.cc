@@ -22,7 +22,7 @@
 namespace lockstep::runtime {
 namespace {
 
-// Of x86 and of ARM.
+// Fields of /proc/cpuinfo, on x86 and on ARM.
 constexpr std::array kFeatureFields = {
     "vendor_id", "cpu family",      "model",    "model name",       "stepping",   "flags",
     "Features",  "CPU implementer", "CPU part", "CPU architecture", "CPU variant"};
@@ -43,7 +43,7 @@ std::string own_processor() {
   return processor_features(first);
 }
 
-/// What stays the same while the process lives.
+/// The part of the key that stays the same while the process lives.
 std::string surroundings(const pjrt::Client& client) {
   std::string text =
       plugin_identity(client) + fmt::format("file {}\n", file_identity(client.plugin()->path()));

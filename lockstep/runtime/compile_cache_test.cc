@@ -246,7 +246,7 @@ TEST(CompileCache, WhereThereIsNoSpaceForAnEntry_NothingOfItStays) {
   EXPECT_THAT(result.log, HasSubstr("cannot be written: File too large; compiling instead"));
 }
 
-/// What every process keeps and finds: 40 entries of up to 200 KB, each made of its number.
+/// The code that every process keeps and finds: 40 entries of up to 200 KB, each made of its number.
 std::string code_of(int entry) {
   return std::string(static_cast<std::size_t>(entry * 5000 + 1), 'a' + entry % 26);
 }

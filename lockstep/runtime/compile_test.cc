@@ -33,7 +33,7 @@ LoweredProgram add_number(double number) {
 
 LoweredProgram add_one() { return add_number(1); }
 
-/// What the program makes of 1, 2, 3, 4, on the first local device.
+/// The program's result for 1, 2, 3, 4, on the first local device.
 std::vector<float> run(const pjrt::Executable& executable) {
   Runtime& runtime = Runtime::get();
   const pjrt::Device& device = runtime.pjrt_device(runtime.local_devices().front());

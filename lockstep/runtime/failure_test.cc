@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process sees of the end of another one, outside of collectives: in shutdown(), in barriers, in its
-// own code.
+// Tests of how a process notices the end of another one outside of collectives: in shutdown(), in barriers,
+// in its own code.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ ProcessesOptions job_held_by_process_0(const std::string& child, int processes) 
           }};
 }
 
-/// What follows "said: " in a log, to the line's end.
+/// The text after "said: " in a log, to the line's end.
 std::string said(const std::string& log) {
   const auto begin = log.find("said: ");
   return begin == log.npos ? "nothing was said" : first_line(log.substr(begin + 6));

@@ -100,7 +100,7 @@ TEST(Initialize, WithoutALauncher_ProcessZeroHoldsTheCoordinator) {
   }
 }
 
-/// What one process of three may have alone, and the words for it that all three say.
+/// A variable that one process of three may have alone, and the words for it that all three say.
 struct Lone {
   const char *variable, *value, *words;
 };

@@ -36,7 +36,7 @@ void Launches::Launch::leave() {
     awaited |= (word.exchange(0, std::memory_order_acq_rel) & kAwaited) != 0;
   }
   if (!awaited) return;
-  // Who has seen this launch under the mutex may still be reading it.
+  // A thread that has seen this launch under the mutex may still be reading it.
   std::lock_guard lock(launches_.mutex_);
   launches_.left_.notify_all();
 }

@@ -42,7 +42,7 @@ TEST(Launches, OfSeveralProcesses_AtATime_AreAnErrorThatNamesBoth) {
                                        "another was in train (at train.cc:10)"),
                              HasSubstr("Launch them from one thread")));
   EXPECT_EQ(recorded.messages, std::vector<std::string>{message});
-  // What the refused one had taken is free.
+  // The devices that the refused launch had taken are free.
   const std::vector<int> last = {2};
   const Launch free(recorded.launches, last, kEvaluate);
 }
@@ -68,7 +68,7 @@ TEST(Launches, WithinAProcess_WaitForEachOther) {
         std::ranges::sort(devices);
         start.arrive_and_wait();
         for (int round = 0; round < kRounds; ++round) {
-          // Of those over processes there is one, so that no two meet.
+          // One thread launches over processes, so that no two such launches meet.
           const Launch launch(recorded.launches, devices, thread == 0 ? kTrain : kLocal);
           for (int device : devices) ++counts[static_cast<std::size_t>(device)];
         }

@@ -27,7 +27,7 @@ using testing::Processes;
 using testing::run_processes;
 using testing::say;
 
-/// What follows "stops at " in a log.
+/// The text after "stops at " in a log.
 std::string stop_of(const std::string& log) {
   const auto begin = log.find("stops at ");
   return begin == log.npos ? "nowhere" : testing::first_line(log.substr(begin + 9));

@@ -365,7 +365,7 @@ void Runtime::exchange_topology() {
         std::chrono::duration_cast<std::chrono::milliseconds>(settings_.initialization_timeout);
     const std::string global = fmt::format("{}/global", kTopologyKey),
                       local = fmt::format("{}/local", kTopologyKey);
-    // Of one length, so that they are read in the processes' order.
+    // The keys are of one length, so that the entries are read in the processes' order.
     store()->set(fmt::format("{}/{:08}", local, process_index()), mine.encode());
     coordination_->barrier(local, timeout);
     if (process_index() == 0) {

@@ -27,7 +27,7 @@ struct DeviceRun {
 /// A digest of 16 bytes of the text.
 std::string packed_digest(std::string_view text);
 
-/// What processes with the same devices and the same machine code have in common.
+/// The properties that processes with the same devices and the same machine code have in common.
 struct ProcessShape {
   std::string platform;
   std::string machine;  ///< a packed_digest; equal if machine code of one is valid for the other
@@ -44,7 +44,7 @@ struct HostEntry {
   bool operator==(const HostEntry&) const = default;
 };
 
-/// What a process reports about itself when the job starts.
+/// A process's report about itself when the job starts.
 struct ProcessEntry {
   HostEntry host;
   ProcessShape shape;

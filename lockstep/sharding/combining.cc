@@ -19,7 +19,7 @@
 namespace lockstep::sharding {
 namespace {
 
-/// What collectives must have in common to be one.
+/// The properties that collectives must have in common to be one.
 using Key = std::tuple<const Primitive*, std::vector<std::string>, DType, bool>;
 
 /// The integer dtype with the bits of these elements, for operations that only move them; bools and complex
@@ -58,7 +58,7 @@ class Combining {
     return std::move(result_);
   }
 
-  /// Of the equations that were written, by their places; and those of the programs that they hold.
+  /// The reasons of the written equations, by their places; and of those in the programs that they hold.
   std::map<std::size_t, std::string> reasons;
   CommunicationReasons reasons_within;
 

@@ -28,7 +28,7 @@ std::string CommunicationLine::to_string() const {
 
 namespace {
 
-/// Of a program that another holds, unless `self` is null.
+/// The lines of a program that another one holds, unless `self` is null.
 std::vector<CommunicationLine> lines_of(const Program& program, const Program* self, const AxisEnv& axes,
                                         const CommunicationReasons& reasons) {
   std::vector<CommunicationLine> lines;

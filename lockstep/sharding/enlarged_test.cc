@@ -88,7 +88,7 @@ TEST(Enlarged, ScaleOfManyUses_IsGatheredOnce) {
   EXPECT_THAT(exchanges(partition(program, options)), ElementsAre("all-gather of 128 B"));
 }
 
-/// Of bf16, which is half as large as what it becomes.
+/// The smallest value is of bf16, half as large as what it becomes.
 TEST(Enlarged, ChainOfOperations_MovesItsSmallestValue) {
   const Aval scale{DType::kBF16, {4, 8}, false, {}};
   const Program program = program_of({kRows, scale}, [](auto in) {
@@ -121,7 +121,7 @@ TEST(Enlarged, SumOfTheRows_IsScattered) {
               ElementsAre("reduce-scatter of 128 B"));
 }
 
-/// What is partial is put together before it is broadcast.
+/// A partial value is put together before it is broadcast.
 TEST(Enlarged, PartialStatistic_IsPutTogetherWhereItIsSmall) {
   const Program program = program_of({kRows, kRows}, [](auto in) {
     const Value sum = lax::reduce_sum(in[0], {0, 1});

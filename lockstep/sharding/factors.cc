@@ -88,8 +88,8 @@ class Search {
     }
   }
 
-  /// What splits a dimension that must be whole, or one that may move, may split another one of the operand
-  /// instead.
+  /// Adds options: axes that split a dimension that must be whole, or one that may move, may split another
+  /// one of the operand instead.
   void add_moves(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
     auto splittable = [&](std::size_t d) {
       return dims[d] != ShardingRule::kWhole && !ruled_.sizes[static_cast<std::size_t>(dims[d])].empty();
@@ -199,14 +199,14 @@ class Search {
       const ReceivedWithin within = received_within(program_, ruled_, i, factors, grid_);
       sum += costs_.operand(i, ruled_.operand_layout(i, factors)) + within.bytes +
              kPerCollective * within.collectives;
-      // What is gathered for the operation only is of no use to others.
+      // Elements that are gathered for this operation only are of no use to others.
       if (within.collectives > 0) sum += 1;
     }
     for (std::size_t i = 0; i < ruled_.rule.results.size(); ++i) sum += result_cost(i, factors);
     return sum + computing_cost(factors);
   }
 
-  /// What a device computes, in bytes: axes that split no factor have all their devices compute the same.
+  /// A device's computing, in bytes: axes that split no factor have all their devices compute the same.
   double computing_cost(const std::vector<Axes>& factors) const {
     double parts = 1;
     for (const Axes& axes : factors) parts *= static_cast<double>(grid_.size(axes));
@@ -330,7 +330,7 @@ Choice choose_factors(const Program& program, const RuledEquation& ruled, const 
     const Split& split = splits[static_cast<std::size_t>(var)];
     if (!is_whole(split)) search.add(dims, split, program.aval(var).bytes());
   };
-  // Of ways that cost the same, the first wins: an operand that is moved needs no buffer besides the
+  // The first of several ways with the same cost wins: an operand that is moved needs no buffer besides the
   // result's.
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) add(equation.outputs[i], ruled.rule.results[i]);
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);

@@ -72,7 +72,7 @@ class GatheringAgain {
     }
   }
 
-  /// What a value is gathered from.
+  /// The parts that a value is gathered from.
   Var parts_of(Var var) const {
     while (is_gathered(var)) var = program_.equations[made_by_[at(var)]].inputs[0];
     return var;

@@ -54,7 +54,7 @@ class Mesh {
 
   const AxisEnv& axis_env() const;
 
-  /// Of the axes and the device ids; the same on every process.
+  /// A fingerprint of the axes and the device ids; the same on every process.
   Fingerprint fingerprint() const;
 
   /// Equal if the axes and the devices, in order, are equal.

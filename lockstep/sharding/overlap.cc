@@ -190,7 +190,7 @@ class Overlapping {
       if (item.awaits || starts_[item.equation]) continue;
       if (exchanges_[item.equation]) break;  // waits for it
       done.flops += flops_[item.equation];
-      // What is light becomes part of what uses it, and has no memory of its own.
+      // A light operation becomes part of what uses it, and has no memory of its own.
       const bool has_results = !program_.equations[item.equation].outputs.empty();
       if (!is_light_[item.equation] && has_results) heavy.push_back(item.equation);
     }

@@ -16,7 +16,7 @@ std::string move_with_bytes(const std::string& move, double received) {
   return fmt::format("{} ({})", move, bytes_text(static_cast<std::int64_t>(received)));
 }
 
-/// What one way of an equation moves, and the bytes that each device receives in it.
+/// The moves of one way of an equation, and the bytes that each device receives in it.
 struct Way {
   std::vector<std::string> moves;
   std::vector<std::string> instead;  ///< moves of operands that are computed again
@@ -56,7 +56,7 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const Brin
     const Split& wanted = e.wanted[static_cast<std::size_t>(var)];
     Layout now = e.ruled.result_layout(i, factors);
     const std::vector<ReshardStep> steps = plan_reshard(now, {wanted}, e.grid);
-    // What puts the devices' parts together has a line each, the rest one.
+    // Each step that puts the devices' parts together has a line, and all the others have one.
     auto rest = steps.begin();
     for (; rest != steps.end() && now.partial; ++rest) {
       const bool scatters = rest->kind == ReshardStep::Kind::kReduceScatter;

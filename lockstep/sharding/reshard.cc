@@ -26,7 +26,7 @@ std::size_t common_prefix(const Axes& a, const Axes& b) {
   return n;
 }
 
-/// Of the axes that the target wants next on a dimension, the first ones that are to be summed over.
+/// The first of the axes that the target wants next on a dimension, as far as they are to be summed over.
 Axes next_scattered(const Layout& now, const Split& to, std::size_t d, const Axes& reduced) {
   Axes axes;
   if (now.partial.combine != Combine::kSum || !is_prefix(now.split[d], to[d])) return axes;
@@ -170,7 +170,7 @@ Split reordered(const Split& now, const Split& to) {
   return after;
 }
 
-/// What a device receives, in parts of the whole.
+/// The size of what a device receives, as a part of the whole.
 double received(const std::vector<ReshardStep>& steps, const Layout& from, const Grid& grid) {
   double sum = 0;
   Layout now = from;
@@ -213,7 +213,7 @@ std::optional<std::vector<ReshardStep>> plan_by_sizes(const Split& from, const S
   }
   for (std::size_t d = 0; d < to.size(); ++d) {
     for (std::size_t e = 0; e < to.size() && excess(d) > 1; ++e) {
-      // What moves has to be at the end.
+      // The axes that move have to be at the end.
       Axes stays, moves;
       for (std::size_t i = now.split[d].size(); i-- > 0;) {
         const int axis = now.split[d][i];

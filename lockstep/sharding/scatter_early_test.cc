@@ -92,7 +92,7 @@ TEST(ScatterEarly, OfASum_ComesBehindAllItsTerms) {
             std::ranges::find(early, "add") - early.begin());
 }
 
-/// Those that the user wrote stay in their order.
+/// Sums that the user wrote stay in their order.
 TEST(ScatterEarly, SumsWithoutAReasonStay) {
   const Program program = step();
   CommunicationReasons none;

@@ -75,7 +75,7 @@ class Sharding {
   /// the same order, each with the same part.
   bool is_equivalent_to(const Sharding& other, std::int64_t rank) const;
 
-  /// Of the mesh and the spec; the same on every process.
+  /// A fingerprint of the mesh and the spec; the same on every process.
   Fingerprint fingerprint() const;
 
   /// "NamedSharding(Mesh(data=4), P('data'))", "SingleDeviceSharding(CpuDevice(id=0))".

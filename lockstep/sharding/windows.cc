@@ -160,7 +160,7 @@ class Windowing {
     for (const Piece& piece : pieces) room = std::max(room, piece.value.aval().shape[dimension_]);
     Value all = zeros(windows_.count + 2 * room);
     for (const Piece& piece : pieces) {
-      // What begins further out is put at the edge, as XLA does it: outside of the window too.
+      // A piece that begins further out is put at the edge, as XLA does it: outside of the window too.
       std::vector<std::int64_t> at = piece.at;
       for (std::int64_t& place : at) place += room;
       std::vector<Value> starts(all.aval().shape.size(), lax::full(part_, Scalar::of(0), dtype_, {}));

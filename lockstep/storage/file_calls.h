@@ -29,7 +29,7 @@ class FileCalls {
   virtual int rmdir(const char* path);
 };
 
-/// Those of this process.
+/// The file calls of this process.
 FileCalls& file_calls();
 
 /// For tests: replaces them for its lifetime. Only one at a time, and while no other thread uses files.

@@ -192,7 +192,7 @@ class FolderStore : public Store {
     std::filesystem::directory_iterator each(url(folder), error);
     for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
       struct stat about;
-      // What has gone since it was listed does not count.
+      // Entries that have gone since they were listed do not count.
       if (::stat(each->path().c_str(), &about) < 0) continue;
       const bool is_folder = S_ISDIR(about.st_mode);
       all.push_back({each->path().filename().string(), is_folder,
@@ -239,7 +239,7 @@ class FolderStore : public Store {
     // rename() replaces an empty folder, which has not been published.
     if (retried([&] { return file_calls().rename(from.c_str(), to.c_str()); }) < 0) {
       const int error = errno;
-      // Of a server's reply that was lost, the second try finds nothing to rename any more.
+      // The second try finds nothing to rename any more, if the server's reply to the first one was lost.
       const bool done = error == ENOENT && read_if_there(*this, folder + "/" + manifest) == bytes;
       if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) return false;
       if (!done) fail_with(error, "rename", from + " to " + to);
@@ -256,7 +256,7 @@ class FolderStore : public Store {
   void remove(const std::string& folder, const std::string& manifest, const std::vector<std::string>& names,
               const std::optional<std::string>& only) override {
     const std::string path = url(folder), record = manifest + kRemoved;
-    // What a link points to is another's.
+    // The target of a link belongs to someone else.
     if (is_link(path)) return unlink(path);
     const auto place = open_folder(path);
     if (!place) return;

@@ -145,7 +145,7 @@ class ObjectStore : public Store {
         remove_object(decision);
         return std::nullopt;
       }
-      // What was published before this decision has none any more.
+      // An attempt that was published before this decision has no decision any more.
       const bool published = has_manifest(name, nonce);
       if (published) remove_object(decision);
       remove_object(attempt.folder + "/" + kAttemptMark);
@@ -296,7 +296,7 @@ class ObjectStore : public Store {
     return join(name);
   }
 
-  /// What the keys in a folder begin with.
+  /// The prefix of the keys in a folder.
   std::string folder_key(const std::string& folder) const {
     if (!folder.empty()) require_name(folder);
     const std::string joined = join(folder);

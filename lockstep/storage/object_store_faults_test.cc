@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one store does while requests fail, one by one and at random.
+// Tests of one store while requests fail, one by one and at random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -157,7 +157,7 @@ TEST(Outage, FromEachRequestOn_LeavesTheOldStepOrTheNewOneWhole) {
         }
         ++failed;
       }
-      // Who has failed cleans up, once the server is back.
+      // A process that has failed cleans up, once the server is back.
       bucket.s3.set_fault(nullptr);
       if (!said_published && !attempt.folder.empty()) {
         try {

@@ -9,7 +9,7 @@
 
 namespace lockstep::storage {
 
-/// What O_DIRECT asks of addresses, offsets and sizes, on every disk in use.
+/// The alignment that O_DIRECT asks of addresses, offsets and sizes, on every disk in use.
 inline constexpr std::size_t kDirectAlignment = 4096;
 
 /// Throws "cannot WHAT PATH: the error", with what to do about it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every store does alike.
+// Tests that every store must pass.
 #include "lockstep/storage/store.h"
 
 #include <gmock/gmock.h>

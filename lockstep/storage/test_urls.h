@@ -17,7 +17,7 @@
 
 namespace lockstep::storage {
 
-/// What a user may give as a path or URL by mistake, and a part of what the error says.
+/// A path or URL that a user may give by mistake, and a part of what the error says.
 struct BadUrl {
   std::string url, expected;
 };

@@ -6,7 +6,7 @@
 
 namespace lockstep::storage {
 
-/// What a path or URL names: a place in a file system, or in an object store.
+/// The place that a path or URL names, in a file system or in an object store.
 struct Location {
   bool is_object = false;
   std::string path;         ///< in a file system

@@ -30,7 +30,7 @@ const std::vector<std::string>& child_arguments();
 /// In a child: prints the line and flushes it, so that Processes::wait_for_line sees it.
 void say(const std::string& line);
 
-/// What LOCKSTEP_CHILD calls.
+/// LOCKSTEP_CHILD calls this.
 bool register_child(const char* name, void (*body)());
 
 /// Runs the child that the environment names and sets `status` to its exit status; false if this process is

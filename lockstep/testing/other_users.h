@@ -65,7 +65,7 @@ const std::vector<GivenFile>& given_files();
 void for_given_files(const std::string& file, std::string_view contents,
                      const std::function<void(const GivenFile&, const std::filesystem::path&)>& check);
 
-/// What another user has put where this one is going to write.
+/// A file that another user has put where this one is going to write.
 struct PlantedFile {
   std::string name;
   std::string words;  ///< in the reason for not writing it; empty if it is to be written

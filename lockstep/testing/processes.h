@@ -49,8 +49,8 @@ struct ProcessesOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 
-/// Who learns at once that another failed has ended within this time; who does not waits for a timeout of 30
-/// s or more. Alone on a machine it takes a second, with other tests beside it several.
+/// Processes that learn at once that another failed end within this time; others wait for a timeout of 30 s
+/// or more. It takes a second alone on a machine, and several with other tests beside it.
 inline constexpr std::chrono::milliseconds kAtOnce(20'000);
 
 /// How one process ended.
@@ -81,7 +81,7 @@ class Processes {
   /// The working folder of the process; it stays until the test ends.
   std::filesystem::path folder(int index) const;
 
-  /// What the process has written so far.
+  /// The process's output so far.
   std::string log(int index) const;
 
   bool running(int index);

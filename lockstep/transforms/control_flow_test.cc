@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to the primitives that hold programs: their values, the texts of their transforms,
-// errors. derivative_test.cc holds their derivatives and batching.
+// Tests of what is particular to the primitives that hold programs: their values, the texts of their
+// transforms, errors. derivative_test.cc holds their derivatives and batching.
 
 #include "lockstep/transforms/control_flow.h"
 

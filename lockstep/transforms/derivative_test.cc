@@ -24,7 +24,7 @@ using namespace test;
 
 using Arrays = std::vector<HostArray>;
 
-/// Of the registry's primitives and of those that hold programs.
+/// The examples of the registry's primitives and of those that hold programs.
 std::vector<Example> every_example() {
   std::vector<Example> all = all_examples();
   for (Example& example : nested_examples()) all.push_back(std::move(example));

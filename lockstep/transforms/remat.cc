@@ -19,7 +19,7 @@ constexpr int kEquation = NestedLink::kEquation;
 
 const Program& program_of(const OpParams& params) { return *params.as<RematParams>().program; }
 
-/// Those of an equation with another program.
+/// The parameters of an equation, with another program.
 OpParams params_of(ProgramPtr program, const OpParams& like, std::optional<bool> barrier = std::nullopt) {
   RematParams params = like.as<RematParams>();
   params.program = std::move(program);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be a tree, and what is done with each kind.
+// Tests of which types may be trees, and of what is done with each kind.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

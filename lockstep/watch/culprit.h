@@ -38,7 +38,7 @@ struct Culprit {
   std::string words;   ///< "is in its own code since train.cc:38, and sleeps (nanosleep)"
 };
 
-/// What a process that blocks others does, by its report; `report` is null if there is none.
+/// Judges a process that blocks others by its report; `report` is null if there is none.
 Culprit judge(int process, const ProcessReport* report);
 
 }  // namespace lockstep::watch

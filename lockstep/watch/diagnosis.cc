@@ -109,7 +109,7 @@ class Diagnosis {
     }
   }
 
-  // Who waits for a computation that is on its way waits for those of its mesh that have launched fewer, or
+  // A process that waits for a computation in flight waits for those of its mesh that have launched fewer, or
   // something else.
   void wait_for_result(const ProcessReport& report, const Activity& in, Wait& wait) {
     for (const MeshReport& mesh : report.meshes) {
@@ -175,7 +175,7 @@ class Diagnosis {
     return wait.in->group != 0 && begun(*by_process_.at(wait.process), wait.in->group).has_value();
   }
 
-  /// What a process is to a wait for it.
+  /// The state of a process, as seen from a wait for it.
   enum class Place {
     kElsewhere,      ///< it has not come
     kSameOperation,  ///< it has come
@@ -207,7 +207,7 @@ class Diagnosis {
     return elsewhere ? Place::kElsewhere : Place::kGoneOn;
   }
 
-  /// What a process knows of its connections to another one; null if nothing.
+  /// A process's report about its connections to another one; null if there is none.
   const LinkReport* link(int of, int to) const {
     const auto report = by_process_.find(of);
     if (report == by_process_.end()) return nullptr;
@@ -283,7 +283,7 @@ class Diagnosis {
       const Place place = place_of(process, wait);
       const bool elsewhere = place == Place::kElsewhere;
       const Wait* const next = elsewhere ? wait_of(process) : wait_in_same_operation(process, wait);
-      // Who waits elsewhere may have sent something outside of collectives, such as machine code.
+      // A process that waits elsewhere may have sent something outside of collectives, such as machine code.
       if ((!elsewhere || next != nullptr) && add_broken_links(process, wait.process, node.own)) continue;
       if (place == Place::kGoneOn) continue;
       if (next == nullptr || !next->known) {
@@ -296,8 +296,8 @@ class Diagnosis {
 
   Node& node_of(const Wait& wait) { return nodes_[static_cast<std::size_t>(&wait - waits_.data())]; }
 
-  /// What a wait comes to in the end. Waits that wait for each other, which Tarjan's algorithm finds, come to
-  /// the same.
+  /// The causes that a wait has in the end. Waits that wait for each other, which Tarjan's algorithm finds,
+  /// have the same.
   const Blame& blame_of(const Wait& wait) {
     Node& node = node_of(wait);
     if (node.number == 0) follow(wait);

@@ -435,7 +435,7 @@ TEST(Difference, IsTheEarliest_WithTheMinorityLast) {
             "x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
 }
 
-// Of the logs only: a job that has launched for days is looked at in no time.
+// Only the logs are compared: a job that has launched for days is looked at in no time.
 TEST(Difference, LooksAtNoMoreThanTheLogs) {
   std::vector all = {launched(0, "abc", 5'000'000'000), launched(1, "abc", 5'000'000'000)};
   EXPECT_EQ(find_difference(all), std::nullopt);

@@ -25,7 +25,7 @@ inline constexpr auto relaxed = std::memory_order_relaxed;
 using Ticks = std::uint64_t;  ///< of `Header::clock`
 using TextId = std::uint32_t;
 
-/// What a thread does. The names are in `name_of` (report.h).
+/// Activities of a thread. Their names are in `name_of` (report.h).
 enum class Kind : std::uint32_t {
   kNone,
   kPhase,  ///< a phase named by the user

@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 
 constexpr double kTick = 0.1;  // seconds
 
-/// What the processes of a group do together: in each round one sends to some and receives from some.
+/// An operation of the processes of a group: in each round one sends to some and receives from some.
 struct Op {
   std::vector<int> members;
   bool passes_on = false;  ///< around a ring, in a round less than it has members; else all to all, in one
@@ -105,7 +105,7 @@ class Model {
     for (auto& [ends, link] : links_) carry(ends.first, ends.second, link);
   }
 
-  /// What the process's recorder says now.
+  /// The current report of the process's recorder.
   ProcessReport report(int p) const {
     const Process& process = processes_[at(p)];
     ProcessReport report{
@@ -254,7 +254,7 @@ class Model {
     std::vector<int> all;
     for (const int from : op.senders(p))
       if (!process.received.contains({tag, round, from})) all.push_back(from);
-    // What is sent fills the kernel's memory before it leaves.
+    // Sent data fills the kernel's memory before it leaves.
     for (const int to : op.receivers(p)) {
       if (host(to) == host(p)) continue;
       double left = 0;

@@ -152,7 +152,7 @@ std::vector<int> numbers_in(const std::string& folder) {
   return tids;
 }
 
-/// Those in which a thread of a program may be found waiting; others show as numbers.
+/// System calls in which a thread of a program may be found waiting; others show as numbers.
 constexpr std::pair<long, std::string_view> kSyscalls[] = {
     {SYS_accept, "accept"},
     {SYS_accept4, "accept4"},
@@ -282,7 +282,7 @@ ProcessState read_state(const std::string& folder) {
     if (nested) thread->own_tid = own_number(read_file(of_thread + "/status").value_or(""), tid);
     process.threads.push_back(std::move(*thread));
   }
-  // Whoever took its pid meanwhile is another.
+  // A process that has taken its pid meanwhile is another one.
   if (process.threads.empty()) return {};
   return process;
 }

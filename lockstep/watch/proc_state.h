@@ -51,7 +51,7 @@ struct ProcessState {
 /// Never throws for what the process does: if it does not exist, or ends meanwhile, `exists` is false, and a
 /// thread that ends meanwhile is left out. Takes about 30 microseconds for each thread.
 ProcessState read_process_state(int pid);
-/// Of this process, even where /proc shows another pid namespace than its own.
+/// The state of this process, even where /proc shows another pid namespace than its own.
 ProcessState read_own_state();
 
 /// The pid namespace of this process; 0 if the system does not tell it.

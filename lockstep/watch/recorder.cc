@@ -33,7 +33,7 @@ std::atomic<Memory*> chosen{nullptr};
 std::atomic<bool> looked{false};
 
 void forget_in_child() {
-  // What the parent does is not to be written by a child.
+  // A child must not write what its parent does.
   chosen.store(nullptr, std::memory_order_release);
 }
 
@@ -202,7 +202,7 @@ void add(std::atomic<std::uint64_t>& total, std::uint64_t amount) {
   total.store(total.load(relaxed) + amount, relaxed);  // one writer
 }
 
-// What an entry adds to the process's totals.
+// Adds an entry to the process's totals.
 void count(Thread& thread, Kind kind, Ticks since, Ticks arrived, Ticks now) {
   switch (kind) {
     case Kind::kLaunch:

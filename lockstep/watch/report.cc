@@ -76,7 +76,7 @@ nlohmann::json write(const T& value) {
     return all;
   } else {
     auto object = nlohmann::json::object();
-    // What is as it begins needs no word.
+    // Fields with their initial values are left out.
     static const T nothing{};
     std::vector<nlohmann::json> usual;
     fields_of(nothing, [&](const char*, const auto& each) { usual.push_back(write(each)); });

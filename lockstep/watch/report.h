@@ -74,7 +74,7 @@ struct LinkReport {
   double unanswered_seconds = 0;  ///< since its host last confirmed bytes; 0: it has confirmed all
 };
 
-/// What the kernel reports about the thread that does a process's work.
+/// The kernel's report about the thread that does a process's work.
 struct Evidence {
   char state = 0;        ///< as in /proc: 'R', 'S', 'D', 'T', 'Z'; 0: unknown
   std::string call;      ///< the system call in which it is blocked, or the kernel's function; may be empty

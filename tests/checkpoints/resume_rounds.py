@@ -93,7 +93,7 @@ def main():
                      ["--max-restarts", str(2 * arguments.kills), "--restart-delay", "0"])
         kills = 0
         while kills < arguments.kills and killed.job.poll() is None:
-            # Of four, one at any moment, starts included, and three while it trains; the last one behind a save.
+            # One kill of four comes at any moment, starts included, three while it trains; the last one behind a save.
             if kills == arguments.kills - 1 and not killed.restored:
                 while not killed.saved and killed.job.poll() is None:
                     killed.wait_for_lines(EVERY)

@@ -88,7 +88,7 @@ std::string name_of(int process, pid_t pid) {
          ")";
 }
 
-/// What a survivor threw: as it said itself, or as C++ says of what nobody caught.
+/// A survivor's exception: as it said itself, or as C++ says of one that nobody caught.
 std::string thrown_by(const std::string& log) {
   for (const std::string mark : {"said: ", "what():  "}) {
     if (const auto begin = log.find(mark); begin != log.npos) return log.substr(begin + mark.size());
@@ -123,7 +123,7 @@ class Faults : public ::testing::Test {
     before_ = Inventory::now();
   }
 
-  /// What there is more than before. Folders of the test itself go when it ends.
+  /// The leftovers since `before_`. Folders of the test itself go when it ends.
   std::string left() const {
     std::string left, line;
     std::istringstream lines(left_over(before_, Inventory::now()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system refuses, and many starts and stops in one process.
+// Tests of what the system refuses, and of many starts and stops in one process.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

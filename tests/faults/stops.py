@@ -205,7 +205,7 @@ class Sshd:
 SSHD = Sshd()
 TERM, INT, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
-# What starts the job, what stops it, and the signal that reaches the processes.
+# The way each job is started, the signal that reaches its processes, and what stops it.
 WRAPPERS = {
     "`timeout`, at its end": (dict(wrapper=["timeout", "100"]), "TERM", lambda job: job.kill(TERM)),
     "`nohup`, a HUP and then TERM": (dict(wrapper=["nohup"]), "TERM", lambda job: (job.kill(HUP), job.kill(TERM))),

@@ -169,7 +169,7 @@ Arrays Interpreter::emulated_shard_map(const Node& node) const {
   for (std::size_t o = 0; o < node.out_specs.size(); ++o) {
     const Spec& spec = node.out_specs[o];
     const Array* parts = &outputs[o * inside.replicas()];
-    // Of the replicas that agree with `r` in the dimensions before d, the whole.
+    // The whole, from the replicas that agree with `r` in the dimensions before d.
     std::function<Array(std::size_t, std::size_t)> whole = [&](std::size_t r, std::size_t d) {
       if (d == spec.size()) return parts[r];
       if (spec[d].empty()) return whole(r, d + 1);

@@ -72,7 +72,7 @@ void now_at(std::uint64_t seed) {
   for (int each : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(each, say_seed);
 }
 
-/// What a failure needs to be seen again.
+/// The comparison that shows a failure again.
 enum class Look { kOne, kEager, kMany, kJax };
 constexpr const char* kLooks[] = {"one", "eager", "many", "jax"};
 
@@ -94,8 +94,8 @@ std::string examine_for(Look look, const Program& program, const std::string& py
 /// Ends a reduction in the child that was started for one of its candidates.
 struct Examined {};
 
-// Of a seed, the way of its reduction so far ('1' for a candidate that failed, '0' for one that did not), how
-// to look, and a Python that has JAX: says what is wrong with the candidate that comes next.
+// Arguments: a seed, the way of its reduction so far ('1' for a candidate that failed, '0' for one that did
+// not), how to look, and a Python that has JAX. Says what is wrong with the next candidate.
 LOCKSTEP_CHILD(examines_a_candidate) {
   const std::vector<std::string>& arguments = testing::child_arguments();
   const std::string& way = arguments.at(1);
@@ -115,8 +115,8 @@ LOCKSTEP_CHILD(examines_a_candidate) {
   }
 }
 
-/// What is wrong with a candidate of the seed's reduction, in a process of its own: for it may end the
-/// process, or never end.
+/// The failure of a candidate of the seed's reduction, or nothing. It runs in a process of its own, as it may
+/// end the process, or never end.
 std::string examine_apart(std::uint64_t seed, const std::string& way, Look look) {
   const char* python = std::getenv("LOCKSTEP_FUZZ_PYTHON");
   const ProcessResult result =
@@ -160,7 +160,7 @@ std::string report(const Program& program, const std::string& failure, std::chro
   return report(program, failure, look_for(failure), at_most);
 }
 
-/// What is wrong with the program of the seed, in this process and against JAX, or nothing.
+/// The failure of the seed's program, in this process and against JAX, or nothing.
 std::string failure_of(const Program& program, std::vector<Numbers>* outputs) {
   now_at(program.seed);
   std::string failure = examine(program, {}, outputs);
@@ -168,7 +168,7 @@ std::string failure_of(const Program& program, std::vector<Numbers>* outputs) {
   return failure;
 }
 
-// Of a file of what the programs of some seeds should give: this process's parts of what they give.
+// Compares this process's parts of some seeds' results with a file of what they should be.
 LOCKSTEP_CHILD(compares_its_parts) {
   initialize();
   for (const auto& [seed, expected] : read_numbers(testing::child_arguments().at(0))) {

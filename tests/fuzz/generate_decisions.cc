@@ -4,8 +4,8 @@
 
 #include "tests/fuzz/generator.h"
 
-// What decides: conditions of loops, predicates, numbers of branches and steps, indices, keys to sort by.
-// They depend on values that devices have parts of, that were moved, padded or gathered, and that loops
+// Values that decide: conditions of loops, predicates, numbers of branches and steps, indices, keys to sort
+// by. They depend on values that devices have parts of, that were moved, padded or gathered, and that loops
 // carry. All of them are exact, so that every order of computing decides alike.
 
 namespace lockstep::fuzz {
@@ -141,7 +141,7 @@ bool Generator::sort_by(Scope& scope) {
   return true;
 }
 
-/// What a step of a loop adds to a carry, exact: a sum, a product or an element of it.
+/// The term that a step of a loop adds to a carry, exact: a sum, a product or an element of it.
 Value Generator::term(Scope& scope, Value v) {
   const auto fits_bits = [](double bound, int quantum) {
     return bound * std::ldexp(1.0, quantum) <= std::ldexp(1.0, 20);
@@ -182,7 +182,7 @@ bool Generator::decided_loop(Scope& scope) {
   node.op = counted ? "counted_loop" : "while_loop";
   Scope step = inner(scope, false), condition = inner(scope, false);
   condition.collectives = step.collectives = false;
-  // What is from outside has no derivative here: a loop of unknown length has none backwards.
+  // Values from outside have no derivative here: a loop of unknown length has none backwards.
   for (std::int64_t n = random_.within(1, 2); n > 0; --n) {
     auto v = decisive(scope);
     if (!v) continue;
@@ -263,7 +263,7 @@ bool Generator::decided_loop(Scope& scope) {
   return true;
 }
 
-/// Of the first seeds: a loop of a known number of steps. bodies: the condition, and the step; the first
+/// A loop of a known number of steps, for the first seeds. bodies: the condition, and the step; the first
 /// operand is a number that is counted up.
 bool Generator::while_loop(Scope& scope) {
   if (scope.depth > 1) return false;

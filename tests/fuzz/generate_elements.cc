@@ -211,7 +211,7 @@ bool Generator::along_axis(Scope& scope) {
   });
   if (!x) return false;
   Value v = is(*x, kF | kC) ? guard(scope, *x, o.needs, o.reach) : *x;
-  // Of equal elements their derivatives take shares that depend on the order in which pairs are joined.
+  // Equal elements take shares of the derivative that depend on the order in which pairs are joined.
   if ((o.name == "cummax" || o.name == "cummin") && is(v, kF))
     v = op(scope, "stop_gradient", {v}, Type(type(v)), moved(v));
   const std::int64_t axis = random_.below(rank(v));

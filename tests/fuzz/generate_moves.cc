@@ -451,7 +451,7 @@ bool Generator::window(Scope& scope) {
   return true;
 }
 
-/// Of matrices that are symmetric and far from singular: x xᵀ / 4 + 2.
+/// Decomposes matrices that are symmetric and far from singular: x xᵀ / 4 + 2.
 bool Generator::decomposition(Scope& scope) {
   auto x = pick(scope, [&](Value v) {
     return (dtype(v) == DType::kF32 || dtype(v) == DType::kF64) && rank(v) == 2 && shape(v)[0] > 0 &&

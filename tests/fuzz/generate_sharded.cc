@@ -42,7 +42,7 @@ bool Generator::shard_map(Scope& scope) {
   s.manual = node.axes;
   s.mapped.clear();
   for (std::int64_t n = random_.within(1, 3); n > 0; --n) {
-    // What another shard_map or a constraint has laid one way goes into this one in another.
+    // Values that another shard_map or a constraint has laid one way go into this one in another.
     std::optional<Value> v;
     if (random_.percent(60))
       v = pick(scope, [&](Value each) { return placed_.contains(each) && rank(each) > 0; });

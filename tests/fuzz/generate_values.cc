@@ -94,7 +94,7 @@ Value Generator::op(Scope& scope, std::string name, std::vector<Value> operands,
   return make(scope, std::move(node), std::move(type), std::move(fact));
 }
 
-/// What is known of v's elements at other places.
+/// The facts about v's elements at other places.
 Fact Generator::moved(Value v) { return {fact(v).bound, fact(v).quantum, {}}; }
 
 /// One of the values, the newer the likelier.

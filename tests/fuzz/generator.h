@@ -15,7 +15,7 @@
 
 namespace lockstep::fuzz {
 
-/// What the generator knows of a value besides its type.
+/// The facts that the generator knows of a value besides its type.
 struct Fact {
   double bound = 4;               ///< no element is larger
   int quantum = kInexact;         ///< elements are multiples of 2^-quantum

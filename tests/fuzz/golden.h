@@ -11,8 +11,8 @@ namespace lockstep::fuzz {
 /// How many programs golden.json has: those of the first seeds.
 inline constexpr int kGoldenPrograms = 500;
 
-/// What differs between what the program gives and what JAX gave for it (golden.json), or nothing. A program
-/// that is another one than JAX was given says so.
+/// The difference between the program's results and JAX's (golden.json), or nothing. The text also says if
+/// JAX was given another program.
 std::string compare_with_jax(const Program& program, const std::vector<Numbers>& outputs);
 
 /// The same with JAX run now, by this Python; for programs of no seed, to reduce one that differs.

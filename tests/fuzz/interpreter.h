@@ -62,8 +62,8 @@ class Interpreter {
   Arrays emulated_shard_map(const Node& node) const;
   Arrays emulated_collective(const Node& node) const;
 
-  /// Of a replica: its place along these axes, row-major; and which replicas differ from it along these only,
-  /// in the order of their places.
+  /// A replica's place along these axes, row-major; and the replicas that differ from it along these only, in
+  /// the order of their places.
   std::int64_t place(std::size_t replica, const std::vector<std::string>& axes) const;
   std::vector<std::size_t> group(std::size_t replica, const std::vector<std::string>& axes) const;
 

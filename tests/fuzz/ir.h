@@ -63,7 +63,7 @@ struct Input {
   std::vector<std::pair<std::vector<std::int64_t>, Spec>> before;
 };
 
-/// What the programs run on, and the names of their mesh's axes: "a", "b", "c".
+/// The devices that the programs run on, and the names of their mesh's axes: "a", "b", "c".
 inline constexpr int kDevices = 8;
 std::string axis_name(std::size_t i);
 
@@ -74,8 +74,8 @@ struct Program {
   Body body;                       ///< its inputs are those of `inputs`, in order
   std::vector<Input> inputs;
 
-  /// Of the jit of the whole: for the arguments, the donated ones, the values and the derivatives; each is
-  /// set where it is one of the programs with that option.
+  /// Shardings for the whole's jit: of the arguments, the donated ones, the values and the derivatives; each
+  /// is set in programs with that option.
   bool has_in_shardings = false, has_out_shardings = false;
   Spec in_argument, in_donated, out_values, out_derivatives;
 

@@ -10,7 +10,7 @@
 
 namespace lockstep::fuzz {
 
-/// What the programs of some seeds give, in a file for other processes of this machine.
+/// The results of the programs of some seeds, in a file for other processes of this machine.
 void write_numbers(const std::filesystem::path& file,
                    const std::map<std::uint64_t, std::vector<Numbers>>& all);
 std::map<std::uint64_t, std::vector<Numbers>> read_numbers(const std::filesystem::path& file);

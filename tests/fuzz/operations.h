@@ -27,11 +27,11 @@ enum class Family : std::uint8_t {
 /// Dtypes, as a mask.
 enum : unsigned { kB = 1, kI = 2, kU = 4, kF = 8, kC = 16 };
 
-/// Of what dtype the result is.
+/// The dtype of the result.
 enum class Gives : std::uint8_t { kSame, kBool, kReal, kSum, kPlace, kByte };
 
-/// What an operand of kUnary (and both of kBinary) must be. Where a value is not so, the generator puts other
-/// operations before it.
+/// The condition on an operand of kUnary (and both of kBinary). Where a value does not meet it, the generator
+/// puts other operations before it.
 enum class Needs : std::uint8_t {
   kAny,
   kPositive,  ///< at least 1/2
@@ -40,7 +40,7 @@ enum class Needs : std::uint8_t {
   kDivisor  ///< the second operand: not 0; a whole one from 1 to 4
 };
 
-/// What becomes of numbers that are whole multiples of a power of two, and so few bits that every order of
+/// The effect on numbers that are whole multiples of a power of two, with so few bits that every order of
 /// computing gives the same.
 enum class Exact : std::uint8_t { kNo, kKeep, kWhole, kSquare };
 

@@ -65,7 +65,7 @@ std::string fill(std::string_view pattern, const Program& program, const Node& n
         break;
       case 'n':
         next = pattern[++i];
-        // Of whole numbers and bools a literal of theirs.
+        // Whole numbers and bools get a literal of theirs.
         if (result.dtype == DType::kBool)
           out += node.numbers[digit()] != 0 ? (jax ? "True" : "true") : (jax ? "False" : "false");
         else if (is_integer(result.dtype))

@@ -225,7 +225,7 @@ class Reducer {
     return false;
   }
 
-  /// What bodies do not read, and results that nobody reads.
+  /// Drops operands that bodies do not read, and results that nobody reads.
   bool operands() {
     bool any = false;
     for (int k = count_nodes(best_); k-- > 0;) {

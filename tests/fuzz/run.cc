@@ -319,7 +319,7 @@ double tolerance(const Program& program) {
   for (const Type& type : program.types) {
     if (is_inexact(type.dtype)) worst = std::max(worst, epsilon(type.dtype));
   }
-  // Of narrow dtypes few units in the last place, of others more.
+  // Narrow dtypes may differ by few units in the last place, others by more.
   return worst * (worst > 1e-5 ? 16 : 512);
 }
 
@@ -384,7 +384,7 @@ std::string compare_parts(const Program& program, const std::vector<Numbers>& ex
   } catch (const std::exception& error) {
     return error.what();
   }
-  // What this process has not is taken from what is expected.
+  // Parts that this process does not have are taken from the expected results.
   std::vector<Numbers> outputs = expected;
   if (actual.size() != expected.size()) return "there are " + std::to_string(actual.size()) + " results";
   for (std::size_t o = 0; o < actual.size(); ++o) {

@@ -22,8 +22,8 @@ enum class Mode {
 };
 std::string to_string(Mode mode);
 
-/// What a program gives: its values; the cotangents of its inexact inputs, for cotangents of the values that
-/// are in the program; and second derivatives with respect to the floating ones.
+/// The results of a program: its values; the cotangents of its inexact inputs, for cotangents of the values
+/// that are in the program; and second derivatives with respect to the floating ones.
 struct Outcome {
   std::vector<Numbers> outputs;
   std::string error;  ///< what it threw, if it did
@@ -33,20 +33,20 @@ Outcome run(const Program& program, Mode mode);
 /// In a job of several processes: what is wrong with the parts that this process has, or nothing.
 std::string compare_parts(const Program& program, const std::vector<Numbers>& expected);
 
-/// What differs, or nothing. Whole numbers are compared exactly, others as far as the least precise dtype in
-/// the program allows; `slack` is a factor of that.
+/// The difference, or nothing. Whole numbers are compared exactly, others as far as the least precise dtype
+/// in the program allows; `slack` is a factor of that.
 std::string compare(const Program& program, const std::vector<Numbers>& actual,
                     const std::vector<Numbers>& expected, double slack = 1);
 
-/// What examine() is to do.
+/// The comparisons that examine() is to make.
 struct ExamineOptions {
   bool many = true;   ///< compare what 8 devices give with what one does
   bool eager = true;  ///< and what is not jitted
 };
 
-/// What is wrong with the program in one process, or nothing: "eager: ...", "jit on one device: ...", "jit
-/// over 8 devices: ...". Where floating results differ a little, it is run in a wider dtype to tell rounding
-/// from a fault. `outputs`, where given, are set to what one device gives.
+/// The failure of the program in one process, or nothing: "eager: ...", "jit on one device: ...", "jit over 8
+/// devices: ...". Where floating results differ a little, it is run in a wider dtype to tell rounding from a
+/// fault. `outputs`, where given, are set to what one device gives.
 std::string examine(const Program& program, const ExamineOptions& options = {},
                     std::vector<Numbers>* outputs = nullptr);
 

@@ -269,7 +269,7 @@ TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {
   expect_forwards("custom_root", root, abs(numbers({4}, 4)) + 0.5);
 }
 
-/// What a solver says besides its solution comes along, in both modes, and has no derivative.
+/// Other results of a solver come along with its solution, in both modes, and have no derivative.
 TEST(Solvers, MayReturnMoreThanTheSolution) {
   struct How {
     Array steps, residual;

@@ -188,7 +188,7 @@ TRANSFORMS = {
 }
 
 
-# What JAX says of derivatives that there are not: forwards of a custom_vjp, backwards of a loop of unknown length.
+# JAX's messages about missing derivatives: forwards of a custom_vjp, backwards of a loop of unknown length.
 REFUSALS = ("can't apply forward-mode autodiff (jvp) to a custom_vjp function",
             "Reverse-mode differentiation does not work for lax.while_loop")
 

@@ -217,7 +217,7 @@ void expect_near(const std::vector<float>& actual, const std::vector<float>& exp
   }
 }
 
-/// What the function's TraceError says.
+/// The message of the function's TraceError.
 std::string refusal(const Function& function) {
   try {
     jit(function).lower(tangent());

@@ -9,7 +9,7 @@
 #include "tests/golden/functions.h"
 #include "tests/golden/stored.h"
 
-// What operations give of each dtype, and in which dtype two meet, against JAX's (dtype_cases.py).
+// Tests of operations for each dtype, and of the dtype in which two meet, against JAX's (dtype_cases.py).
 namespace lockstep::golden {
 namespace {
 

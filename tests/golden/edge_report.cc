@@ -58,7 +58,7 @@ std::int64_t steps(DType dtype, std::uint64_t x, std::uint64_t y) {
     return (bits & sign) != 0 ? -size : size;
   };
   const std::int64_t a = place(x), b = place(y);
-  // Of f64, a difference may be beyond i64.
+  // A difference of f64 may be beyond i64.
   return (a < 0) == (b < 0) ? std::abs(a - b) : std::max(std::abs(a), std::abs(b));
 }
 

@@ -53,7 +53,7 @@ std::vector<Array> arguments_of(const Json& one) {
   return all;
 }
 
-/// Those of an even first dimension, split over both devices.
+/// Splits the arguments with an even first dimension over both devices.
 std::vector<Array> split(std::vector<Array> arguments) {
   const Mesh mesh = make_mesh({{"x", 2}});
   for (Array& x : arguments) {

@@ -8,7 +8,7 @@
 #include "lockstep/array/array.h"
 #include "tests/golden/stored.h"
 
-/// What the tests of whole families share: two CPU devices, the inputs of their programs, and what was
+/// Parts that the tests of whole families share: two CPU devices, the inputs of their programs, and what was
 /// compared.
 namespace lockstep::golden {
 

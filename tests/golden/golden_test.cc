@@ -276,7 +276,7 @@ std::string table() {
   return text;
 }
 
-/// What is farther from JAX's numbers than the rest, and why.
+/// The results that are farther from JAX's numbers than the rest, and why.
 std::string exceptions() {
   std::vector<std::string> reasons;
   std::map<std::string, std::string> names;

@@ -154,8 +154,8 @@ TEST_F(TwoHosts, OfWhichOneProcessDoesNotEncrypt_SayIt) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 1"));
 }
 
-/// What was sent is then sent again, later by one connection than by another: who waits for it must not take
-/// the sender, which has gone on, for one that does something else.
+/// Lost data is then sent again, later by one connection than by another: a waiting receiver must not think
+/// that the sender, which has gone on, does something else.
 TEST_F(TwoHosts, WhenTheCableIsCutForAMoment_GoOn) {
   for (const char* seconds : {"1", "1.5"}) {
     const std::string log = train("cut-short", {"--epochs", "120", "--print-losses"},

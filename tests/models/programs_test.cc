@@ -45,7 +45,7 @@ std::vector<ProcessResult> run(const std::string& program, int processes, const 
                         .deadline = std::chrono::seconds(120)});
 }
 
-/// What process 0 printed; the losses, on lines "loss ...", are JAX's.
+/// The output of process 0; the losses, on lines "loss ...", are JAX's.
 std::string expect_jaxs_losses(const std::string& program, int processes, Arguments arguments) {
   SCOPED_TRACE(program + " in " + std::to_string(processes) + " processes");
   arguments.push_back("--print-losses");

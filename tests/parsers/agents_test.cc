@@ -17,7 +17,7 @@
 #include "lockstep/base/fail.h"
 #include "tests/parsers/fuzz.h"
 
-// What strangers and agents send to the launcher: HTTP at the port of its page, and lines.
+// Tests of what strangers and agents send to the launcher: HTTP at the port of its page, and lines.
 
 namespace lockstep::parsers {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/parsers/fuzz.h"
 #include "tests/parsers/sockets.h"
 
-// What comes over the connections between processes after the greeting: parts of messages from other hosts,
+// Tests of the data on connections between processes after the greeting: parts of messages from other hosts,
 // and messages from the same host.
 
 namespace lockstep::parsers {
@@ -34,7 +34,7 @@ struct Step {
 
 void append(std::string& script, const Step& step) { script += as_bytes(step); }
 
-/// What host 1 sends to host 0 of 4 in this collective, and what host 0 asks for, earlier or later.
+/// Appends what host 1 sends to host 0 of 4 in this collective, and what host 0 asks for, earlier or later.
 void append_collective(std::string& script, Kind kind, Way way, bool late, std::uint16_t& message) {
   constexpr int kHosts = 4;
   const auto receiver = make_algorithm(way, {kind, 0, kHosts, 1000, 0}),
@@ -297,7 +297,7 @@ TEST(DataConnections, InPlaceOfAGreeting_Mutated_ProveNothing) {
        .memory = std::size_t{1} << 20});
 }
 
-/// Of a message within a host: its length, how many descriptors go with it, and its bytes.
+/// A packet of a message within a host: its length, how many descriptors go with it, and its bytes.
 std::string packet_of(MessageType type, const std::string& text, int descriptors = 0) {
   Header header{};
   header.type = type;

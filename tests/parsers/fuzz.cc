@@ -16,7 +16,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/testing/rounds.h"
 
-// Of sanitizer/allocator_interface.h, which not every compiler's package has.
+// Declarations from sanitizer/allocator_interface.h, which not every compiler's package has.
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, std::size_t),
                                                          void (*freed)(const volatile void*));
@@ -42,7 +42,7 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 std::uint64_t seed() { return number_from("LOCKSTEP_FUZZ_SEED", 20260101); }
 
-// What runs now, for the last words of a program that ends.
+// The reading that runs now, for the last words of a program that ends.
 const char* now_reading = "";
 std::uint64_t now_mutation = 0;
 const std::string* now_input = nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What reads bytes that others may have damaged or forged, under mutations of what the code's own writers
-// make, with the address and undefined behaviour sanitizers. Each input is read, or refused with the
-// documented exception; within bounds of memory and time.
+// Tests of code that reads bytes that others may have damaged or forged, under mutations of what the code's
+// own writers make, with the address and undefined behaviour sanitizers. Each input is read, or refused with
+// the documented exception; within bounds of memory and time.
 //   LOCKSTEP_PARSER_MUTATIONS   of each parser; by default as many as fit a test run
 //   LOCKSTEP_FUZZ_SEED          another seed
 //   LOCKSTEP_PARSER_ONLY        the number of the one mutation to run

@@ -20,7 +20,7 @@
 #include "tests/parsers/fuzz.h"
 #include "tests/parsers/sockets.h"
 
-// What the processes of a job send to each other and to the coordinator, and what they find on disk.
+// Tests of what the processes of a job send to each other and to the coordinator, and find on disk.
 
 namespace lockstep::parsers {
 namespace {

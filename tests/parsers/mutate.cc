@@ -41,7 +41,7 @@ constexpr std::array<const char*, 22> kDecimals = {"0",
                                                    "1.5",
                                                    "00000000000000000001"};
 
-/// What JSON may have in any place.
+/// Values that JSON may have in any place.
 constexpr std::array<const char*, 24> kValues = {"null",
                                                  "true",
                                                  "false",

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using testing::run_processes;
 using testing::say;
 
-/// Of hidden layers that are split over "tensor", on rows that are split over "data".
+/// Hidden layers that are split over "tensor", on rows that are split over "data".
 struct Layer {
   Array in, out;
 };

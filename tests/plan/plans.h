@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tests of plans share.
+// Declarations that the tests of plans share.
 
 #include <filesystem>
 #include <fstream>

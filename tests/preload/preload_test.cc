@@ -41,7 +41,7 @@ LOCKSTEP_CHILD(shares_its_results) {
   EXPECT_FALSE(arena->owns(own.data()));
 }
 
-/// Of two processes on a host: the other one reads the results in place.
+/// Expects that two processes on a host share results: the other one reads them in place.
 void expect_shared_results(const testing::Variables& environment) {
   for (const auto& result :
        run_processes({.count = 2, .child = "shares_its_results", .env = environment, .coordinator = true}))

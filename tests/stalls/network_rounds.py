@@ -20,7 +20,7 @@ import tempfile
 import time
 
 RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recipes/netns-two-hosts.sh")
-# Of hosts 1 and 2, those that lose what they send to the other one. A third host reaches both.
+# The hosts that lose what they send to the other one, of hosts 1 and 2. A third host reaches both.
 CUTS = {"both_ways": (1, 2), "from_1": (1,), "from_2": (2,), "from_the_start": (1, 2), "for_a_moment": (1, 2),
         "from_1_for_a_moment": (1,), "of_three_both_ways": (1, 2), "of_three_from_2": (2,),
         "of_three_for_a_moment": (1, 2)}

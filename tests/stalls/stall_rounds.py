@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 
-# What each fault must be called.
+# The words that must describe each fault.
 STALLS = {
     "sleep": r"it sleeps \(clock_nanosleep",
     "spin": r"it runs, using \d+% of a core",
@@ -42,7 +42,7 @@ STALLS = {
     "restore": r"restores a checkpoint, \S+ \(at stall_process\.cc:\d+\)",
     "late": r"has not called initialize\(\)",
 }
-# What each row of the table of docs/hangs.md begins with, by the fault that provokes it.
+# The words with which each row of docs/hangs.md's table begins, and the fault that provokes it.
 PAGE = {
     "has been in its own code since ": "sleep",
     "it runs, using ": "spin",
@@ -73,7 +73,7 @@ DIFFERENCES = {
     "exchanged_local": lambda step: 2 * step + 1,
     "extra_local": lambda step: 2 * step + 2,
 }
-# Those after which devices wait for each other for ever.
+# Faults after which devices wait for each other for ever.
 DEADLOCKS = ("exchanged", "extra", "skipped", "return")
 LEFT = r"has left the job early: it waits for the others in shutdown\(\)"
 STEPS = 8
@@ -145,7 +145,7 @@ def run_round(tool, program, fault, processes, process, step, how):
     reader = threading.Thread(target=read_out)
     reader.start()
     for line in job.stderr:
-        # What a process says itself begins with its level, the time and itself.
+        # A process's own lines begin with their level, the time and the process.
         line = re.sub(r"^[IW] [0-9:.]+ \[process \d+ of \d+\] (?=stalled|waiting|went)", "lockstep: ", line)
         lines.append(line)
         if "cluster launcher" in line or "cluster explicit" in line:
@@ -216,14 +216,14 @@ def judge_early(text, process):
 
 
 def judge_deadlock(fault, text, process, processes, status):
-    # Who skips a step comes to its end first, and waits there.
+    # A process that skips a step comes to its end first, and waits there.
     left = fault == "skipped" and re.search(rf"all for process {process} .*{LEFT}", text)
     if "they wait for each other" not in text and not left:
         return "it is not said that they wait for each other"
     if status == 0 or "lockstep: the job failed" not in text:
         return "the stall timeout did not end the job"
     last = text[text.rindex("lockstep: the job failed"):]
-    # Of two, either may be the one that differs.
+    # Either of two processes may be the one that differs.
     differs = rf"launch \d+ over the mesh differs: .*but process {process} of"
     return not re.search(differs if processes > 2 else "launch .* differs", last) and \
         "the process that differs is not said at the end"
@@ -259,7 +259,7 @@ def main():
     for number in range(given.rounds):
         fault = names[number % len(names)]
         processes = draw.randint(2, 6)
-        # What is usual for a launch is known after a few: the first ones wait for whoever starts late.
+        # The usual time of a launch is known after a few: the first ones wait for processes that start late.
         step = draw.randrange(3, STEPS - 1)
         # Where devices connect by themselves, the first launch of a program is the one that blocks.
         if given.gpu_plugin and draw.random() < 0.25:

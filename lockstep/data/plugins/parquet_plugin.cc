@@ -253,7 +253,7 @@ Status take_column(const std::string& name, const arrow::ChunkedArray& array, Gr
   return Status::OK();
 }
 
-/// Of several files that were joined, the last one's footer would be read with the first one's data.
+/// Refuses several files that were joined: the last one's footer would be read with the first one's data.
 Status check_alone(const LockstepParquetInput& input, const parquet::FileMetaData& metadata) {
   std::int64_t end = 4;
   auto reaches = [&](std::int64_t offset, std::int64_t length) { end = std::max(end, offset + length); };

@@ -138,7 +138,7 @@ def operations(x, image, indices):
 add("operations", operations, (x, weight(1, 2, 4, 4), np.array([2, 0, 3], np.int32)))
 add("two_platforms", lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x + 2), (x,), platforms=["tpu", "cpu"])
 
-# What is refused.
+# Exports that are refused.
 small = jax.ShapeDtypeStruct((4,), jnp.float32)
 write = lambda name, exported: (FOLDER / f"{name}.bin").write_bytes(exported.serialize())
 write("for_tpu", export.export(jax.jit(jnp.sin), platforms=["tpu"])(small))

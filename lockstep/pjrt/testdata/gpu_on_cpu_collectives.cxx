@@ -135,7 +135,7 @@ void leave(const std::string& name, const void* bytes, size_t size) {
   std::filesystem::rename(path + ".part", path);
 }
 
-/// What another has left, or will leave.
+/// The bytes that another member has left, or will leave.
 std::string find(const std::string& name) {
   const std::string path = folder() + "/" + name;
   while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -143,7 +143,7 @@ std::string find(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What each member of the group brings to the n-th run of a call, in the order of the group.
+/// The bytes that each member of the group brings to the n-th run of a call, in the order of the group.
 std::vector<std::string> exchange(std::uint64_t program, std::int64_t call, std::int64_t replica,
                                   const std::vector<std::int64_t>& members, const void* bytes, size_t size) {
   static std::map<std::tuple<std::uint64_t, std::int64_t, std::int64_t>, long long> runs;
@@ -159,7 +159,7 @@ std::vector<std::string> exchange(std::uint64_t program, std::int64_t call, std:
   leave(name(run, replica), bytes, size);
   std::vector<std::string> all;
   for (const std::int64_t member : members) all.push_back(find(name(run, member)));
-  // Who has come to this run has read those before it.
+  // A member that has come to this run has read the files of those before it.
   if (run > 1) std::filesystem::remove(folder() + "/" + name(run - 1, replica));
   return all;
 }

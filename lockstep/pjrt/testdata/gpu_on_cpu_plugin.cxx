@@ -154,7 +154,7 @@ PJRT_Error* meet(size_t devices) {
   return nullptr;
 }
 
-/// What collectives between processes need: the job's folder, threads that may wait, and the call.
+/// Prepares the needs of collectives between processes: the job's folder, threads that may wait, the call.
 PJRT_Error* prepare_collectives() {
   const char* parent = std::getenv("GPU_ON_CPU_FOLDER");
   if (parent == nullptr) return nullptr;
@@ -283,7 +283,7 @@ unsigned long long digest(const std::string& text) {
   return hash >> 1;
 }
 
-/// What a device's first run is given.
+/// Makes the buffer that a device's first run is given.
 PJRT_Error* begin_stream(PJRT_Client* client, PJRT_Device* device) {
   if (streams.count(device) != 0) return nullptr;
   static const unsigned zero = 0;
@@ -485,8 +485,8 @@ PJRT_Error* event_destroy(PJRT_Event_Destroy_Args* args) {
   return cpu->PJRT_Event_Destroy(args);
 }
 
-/// What GPU_ON_CPU_RESULTS says of all buffers: "never" and none is ever ready, as where a device waits for
-/// another that is gone; "fail" and all have failed. Gives whether it says anything.
+/// Applies GPU_ON_CPU_RESULTS to all buffers: with "never" none is ever ready, as where a device waits for
+/// another that is gone; with "fail" all have failed. Returns whether it is set.
 bool told_otherwise(PJRT_Event** event, PJRT_Error** error) {
   const char* results = std::getenv("GPU_ON_CPU_RESULTS");
   if (results == nullptr) return false;

@@ -22,16 +22,16 @@ Axes sorted(Axes axes) {
   return axes;
 }
 
-/// Those along which devices differ, and not only the examples of a vmap.
+/// The axes along which devices differ, and not only the examples of a vmap.
 Axes of_devices(Axes axes) {
   std::erase_if(axes, [](const std::string& axis) { return AxisEnv::current().is_mapped(axis); });
   return axes;
 }
 
-/// What varies over `varying` and over `axes`.
+/// The axes of a value that varies over `varying` and over `axes`.
 Axes with(const Axes& varying, const Axes& axes) { return both(varying, sorted(of_devices(axes))); }
 
-/// What varies over `varying` but not over `axes`.
+/// The axes of a value that varies over `varying` but not over `axes`.
 Axes without(const Axes& varying, const Axes& axes) { return minus(varying, sorted(axes)); }
 
 /// Throws ShardingError unless the axes are in force and each is named once.

@@ -117,7 +117,7 @@ Value times(const Value& x, const Value& log_of_y, const Value& y) {
   return lax::select(used, lax::mul(x, log_of_y), lax::full_like(x, 0));
 }
 
-/// What Stirling's series adds to (x - 1/2) log(x) - x + log(2 pi) / 2 for lgamma(x), from x = 16 on.
+/// Stirling's series for lgamma(x) from x = 16 on, without (x - 1/2) log(x) - x + log(2 pi) / 2.
 Value stirling_rest(const Value& x) {
   const Value inverse = lax::div(lax::full_like(x, 1), x), squared = lax::mul(inverse, inverse);
   Value sum = lax::full_like(x, -1.0 / 1680);

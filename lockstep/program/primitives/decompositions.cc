@@ -89,8 +89,8 @@ Tangents svd_tangents(const Value& x, const Value& dx, const Value& u, const Val
   return {du, diagonal(ds), transposed(dv)};
 }
 
-/// Of the eigenvalues: the diagonal of v⁻¹ dx v. The system of complex numbers is solved as one of twice the
-/// size.
+/// The tangent of the eigenvalues: the diagonal of v⁻¹ dx v. The system of complex numbers is solved as one
+/// of twice the size.
 Value eigenvalue_tangent(const Value& v, const Value& dx) {
   const Value real = lax::real(v), imag = lax::imag(v);
   const std::int64_t n = rows(dx), rank = dx.aval().rank();

@@ -170,7 +170,7 @@ Value cotangent_in_dtype_of_result(const Value& ct, const Value& other_as_it_is,
                           : lax::convert_element_type(other_as_it_is, ct.aval().dtype);
   Dimensions my_free = free_dimensions(my_rank, my_contracting, my_batch);
   Dimensions other_free = free_dimensions(other.aval().rank(), other_contracting, other_batch);
-  // Of the other's dimensions a product leaves its contracting ones, which are mine, in rising order.
+  // The product leaves the other's contracting dimensions, which are mine, in rising order.
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (std::size_t i = 0; i < my_contracting.size(); ++i) {
     pairs.emplace_back(other_contracting[i], my_contracting[i]);

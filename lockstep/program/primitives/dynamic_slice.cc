@@ -172,7 +172,7 @@ std::vector<Value> slice_of_part(const OpParams& local, std::span<const Value> o
     auto [taken, has] = taken_along(x, dim.dimension, places_from(from, sizes[dim.dimension]));
     x = taken;
     if (is_here) {
-      // Of the shape that x had before.
+      // The mask has the shape that x had before.
       is_here = taken_along(*is_here, dim.dimension, places_from(from, sizes[dim.dimension])).first;
     }
     is_here = is_here ? lax::logical_and(*is_here, has) : has;

@@ -241,7 +241,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
             const auto along = static_cast<std::size_t>(params.as<ArgParams>().axis);
             const auto factor = static_cast<int>(rule.factors.size());
             rule.operands[0][along] = factor;
-            // What it exchanges is of the result's size.
+            // The exchanged values are of the result's size.
             rule.factors.push_back(
                 {inputs[0].shape[along], ShardingRule::Combine::kMin, [](std::size_t, std::int64_t) {
                    return Exchanged{2, 1};

@@ -149,7 +149,7 @@ std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, 
                  region)};
 }
 
-/// What a scatter of the same numbers would put into place, taken back out of x; zeros of dropped updates.
+/// The elements of x that a scatter with these indices would write; zeros for dropped updates.
 Value gathered(const Value& x, const Value& indices, const OpParams& params, const Shape& updates) {
   const ScatterDimensionNumbers numbers = numbers_of(params);
   const DType dtype = x.aval().dtype;
@@ -169,7 +169,7 @@ Tangents jvp_of_add(const JvpCall& call) {
                           tangent_or_zeros(call, 2), numbers_of(call.params), kDrop, unique(call.params))};
 }
 
-/// Of several updates of one element, only the last written one counts: each gets a number, the numbers are
+/// Only the last written one of several updates of one element counts: each gets a number, the numbers are
 /// scattered in the same way, and reading them back shows which one won.
 Tangents jvp_of_set(const JvpCall& call) {
   if (!call.tangents[0] && !call.tangents[2]) return {std::nullopt};

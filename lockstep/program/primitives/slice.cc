@@ -28,7 +28,7 @@ bool is_taken(const WindowedDim& dim) {
   return dim.count > 0 && dim.factor().size == 1 && 4 * dim.count <= dim.size;
 }
 
-/// What a slice takes of a dimension, if the device has it; else zeros.
+/// The elements that a slice takes of a dimension, if the device has them; else zeros.
 Value taken_of_part(const Value& x, std::size_t d, const WindowedDim& dim, const PartPlaces& places) {
   const std::int64_t span = (dim.count - 1) * dim.stride + 1;
   const std::size_t rank = x.aval().shape.size();

@@ -42,8 +42,8 @@ std::vector<Value> sorted(std::span<const Value> operands, SortParams params, st
   return apply_primitive(sort_p(), OpParams::of(params), operands);
 }
 
-/// Of the first elements only, each device sends the others the first of its own part; the first of these are
-/// those of the whole. All elements are sorted by merges of parts (sort_of_parts.h).
+/// If only the first elements are wanted, each device sends the others the first of its own part; the first
+/// of these are those of the whole. All elements are sorted by merges of parts (sort_of_parts.h).
 ShardingRule sort_sharding(std::span<const Aval> inputs, std::span<const Aval> outputs,
                            const OpParams& params) {
   const auto& p = params.as<SortParams>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the primitives compute, against the C++ library and written-out sums.
+// Tests of the primitives' results, against the C++ library and written-out sums.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -27,8 +27,8 @@ struct DescribedDevices {
 
   std::int64_t memory_bytes = 0;  ///< of each device; 0: unknown
 
-  /// Of each device, per second, in its usual matrix dtype (bf16), according to its vendor's data sheet; 0:
-  /// unknown.
+  /// Operations per second of each device, in its usual matrix dtype (bf16), according to its vendor's data
+  /// sheet; 0: unknown.
   double peak_flops = 0;
 };
 
