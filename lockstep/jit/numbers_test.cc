@@ -178,7 +178,7 @@ TEST(Numbers, AmongStaticArgnums_AreConstants) {
   expect_equal(named(ones({2}), std::string("twice")), 2 * ones({2}));
 }
 
-TEST(Numbers, OfLoweredAndCompiledFunctions_AreTraced) {
+TEST(Numbers, PassedToLoweredAndCompiledFunctions_AreTraced) {
   auto times = jit([](Array x, Array k) { return x * k; });
   auto compiled = times.lower(ones({2}), 2.0).compile();
   expect_equal(compiled(ones({2}), 2.0), 2 * ones({2}));
@@ -187,7 +187,7 @@ TEST(Numbers, OfLoweredAndCompiledFunctions_AreTraced) {
               HasSubstr("lowered for arguments of other"));
 }
 
-TEST(Numbers, OfAFunctionWithinAnother_AreTracedThere) {
+TEST(Numbers, PassedToAFunctionWithinAnother_AreTracedThere) {
   auto inner = jit([](Array x, Array k) { return x * k; });
   auto outer = jit([&](Array x) { return inner(x, 2.5); });
   EXPECT_EQ(outer(astype(ones({2}), bfloat16)).dtype(), bfloat16);

@@ -43,7 +43,7 @@ void expect_same(const Body& body, const Array& x, const PartitionSpec& out) {
   }
 }
 
-TEST(OnlyCollectives, OfEveryKindAndDType_GiveTheSame) {
+TEST(OnlyCollectives, EveryKindAndDType_GivesTheSameAsCompiled) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64, DType::kI8, DType::kU32,
                             DType::kI64, DType::kC64, DType::kF8E5M2}) {
     SCOPED_TRACE(info(dtype).name);
@@ -63,7 +63,7 @@ TEST(OnlyCollectives, OfEveryKindAndDType_GiveTheSame) {
   }
 }
 
-TEST(OnlyCollectives, OfSeveralInputs_AndWithReshapes) {
+TEST(OnlyCollectives, SeveralInputsWithReshapes_GiveTheRightElements) {
   const auto f = jit(shard_map(
       [](Array a, Array b) {
         return std::tuple(psum(reshape(b, {2, 6}), "x"), psum(a, "x"),
@@ -94,7 +94,7 @@ TEST(OnlyCollectives, LeaveTheirOperands) {
   test::expect_equal(x, before, 0);
 }
 
-TEST(OnlyCollectives, OfDonatedArguments_TakeThem) {
+TEST(OnlyCollectives, DonatedArguments_AreTaken) {
   const auto f = jit(shard_map([](Array a) { return psum(a, "x"); },
                                {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}}),
                      {.donate_argnums = {0}});

@@ -175,7 +175,7 @@ TEST_F(Options, UnderAPartlyManualShardMap_ConstraintsAreOfTheOtherAxes) {
   }
 }
 
-TEST_F(Options, OfAnInnerCallThatDoNotDivide_AreAnErrorAsAtTheTop) {
+TEST_F(Options, AnInnerCallsShardingsThatDoNotDivide_AreAnErrorAsAtTheTop) {
   const auto in = jit([](Array x) { return sin(x); }, {.in_shardings = {rows_}});
   const auto out = jit([](Array x) { return sin(x); }, {.out_shardings = {rows_}});
   const Array x = waves({6, 3});

@@ -49,7 +49,7 @@ std::size_t expect_same(const F& function, const Args&... args) {
   return count(text, "lockstep_collective_start");
 }
 
-TEST(OverlappedCollectives, OfGradients_GiveTheSame) {
+TEST(OverlappedCollectives, InGradients_GiveTheSame) {
   struct Layer {
     Array w, b;
   };
@@ -72,7 +72,7 @@ TEST(OverlappedCollectives, OfGradients_GiveTheSame) {
   EXPECT_GE(expect_same(step, layers, batch), 6u) << "all but the last of the backward pass";
 }
 
-TEST(OverlappedCollectives, OfEveryKind_GiveTheSame) {
+TEST(OverlappedCollectives, EveryKind_GivesTheSame) {
   const Mesh mesh = square_mesh();
   auto f = shard_map(
       [&](Array a, Array b) {

@@ -68,7 +68,7 @@ TEST(PartialSums, SumOfMatmulsOverASplitDimension_IsPutTogetherOnce) {
   EXPECT_THAT(exchanges(jitted, columns, rows(w), rows(v)), ElementsAre("1 x all-reduce of 128 B"));
 }
 
-TEST(PartialSums, OfLoopsInLoops_ArePutTogetherBehindTheOutermost) {
+TEST(PartialSums, InNestedLoops_ArePutTogetherBehindTheOutermost) {
   auto f = [](Array w, Array batches) {
     return fori_loop(
         0, 3,
@@ -98,7 +98,7 @@ TEST(PartialSums, ReductionsOfSplitArrays_MoveNothingLarge) {
   EXPECT_THAT(exchanges(product, rows(x)), ElementsAre("1 x all-gather of 128 B"));
 }
 
-TEST(PartialSums, OfUpdates_MoveTheTableAndNotTheBatch) {
+TEST(PartialSums, GradientsOfALookup_MoveTheTableAndNotTheBatch) {
   auto f = [](Array table, Array ids) { return sum(square(take(table, ids, 0))); };
   const Array table = waves({16, 4}), ids = remainder(arange(64), Array(16));
   auto jitted = jit(grad(f));

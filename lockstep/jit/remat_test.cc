@@ -41,7 +41,7 @@ TEST(Checkpoint, GivesTheSameAndComputesItOnceMore) {
   expect_equal(jit(grad(saving))(split), grad(plain)(w));
 }
 
-TEST(Checkpoint, OfAScansBody_StacksOnlyTheCarry) {
+TEST(Checkpoint, AScanOfARematBody_StacksLessThanAPlainOne) {
   const Array w = waves({3, 3}), xs = waves({5, 3}, 2);
   auto step = [w](Array h, Array x) {
     Array next = tanh(matmul(w, sin(h * x)) + cos(h));

@@ -82,7 +82,7 @@ TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
   }
 }
 
-TEST(ReplicatedGradients, OfALoopsElements_AreAddedUpBehindIt) {
+TEST(ReplicatedGradients, ForALoopsElements_AreAddedUpBehindTheLoop) {
   const Network layers = [](Array ws, Array x) {
     auto step = [](Array h, Array w) { return std::pair(tanh(h * w), std::tuple<>()); };
     return scan(step, x, ws).first;
@@ -92,7 +92,7 @@ TEST(ReplicatedGradients, OfALoopsElements_AreAddedUpBehindIt) {
   EXPECT_EQ(sums.collectives, 1);
 }
 
-TEST(ReplicatedGradients, OfAScalar_AreFourBytes) {
+TEST(ReplicatedGradients, ForAScalarOrASlice_MoveOnlyItsBytes) {
   const Array x = waves({256, 4});
   const Loss parallel = shard_map([](Array s, Array x) { return pmean(mean(tanh(x * s + s)), "x"); },
                                   {line_mesh(), {P(), P("x")}, {P()}});

@@ -82,7 +82,7 @@ TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
                max(x, {.axis = 0, .keepdims = true}));
 }
 
-TEST(ShardMap, WhatLeavesOneSplit_IsMovedToTheSplitThatTheNextAsksFor) {
+TEST(ShardMap, AResult_IsMovedToTheSplitThatItsNextUseAsksFor) {
   const Mesh mesh = square_mesh();
   const std::vector<PartitionSpec> specs = {
       P(), P("x"), P("y"), P("x", "y"), P({"y", "x"}, none), P(none, {"y", "x"})};
@@ -281,7 +281,7 @@ TEST(ShardMap, TreesAndSpecsOfTheirArrays) {
   expect_equal(total, sum(waves({4, 2})));
 }
 
-TEST(ShardMap, WhatIsCaptured_IsWholeInside) {
+TEST(ShardMap, CapturedArrays_AreWholeInside) {
   Array bias = device_put(waves({4}), NamedSharding(line_mesh(), P("x")));
   auto add = [&](Array x) {
     Array doubled = 2 * bias;

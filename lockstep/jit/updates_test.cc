@@ -76,7 +76,7 @@ std::vector<Named> updates() {
   };
 }
 
-TEST(Updates, OfWhatTheyAreWrittenOver_ReadItAsItWas) {
+TEST(Updates, AnUpdateThatReadsItsOperand_ReadsTheOldElements) {
   const std::vector<Named> sources = lockstep::sources();
   for (std::int64_t size : {8, 68}) {
     std::vector<Array> xs, values;
@@ -99,7 +99,7 @@ TEST(Updates, OfWhatTheyAreWrittenOver_ReadItAsItWas) {
   }
 }
 
-TEST(Updates, OfSeveralDimensions_ReadWhatWasThere) {
+TEST(Updates, AStencilInTwoDimensions_ReadsTheOldElements) {
   const Array x = waves({6, 7});
   auto source = [](const Array& x) { return cumsum(x, 0)[array({0, 2, 1, 3, 5, 4})]; };
   auto smoothed = [](const Array& u) {
@@ -114,7 +114,7 @@ TEST(Updates, OfSeveralDimensions_ReadWhatWasThere) {
   expect_equal(jit(grad(loss))(x), grad(loss)(x));
 }
 
-TEST(Updates, OfOtherNumbers_AreFusedAsBefore) {
+TEST(Updates, UpdatesWithOtherValues_AreFusedAsBefore) {
   auto text = [](auto f) { return jit(f).lower(waves({8}), waves({7}, 2)).as_text(); };
   EXPECT_EQ(
       count(text([](Array x, Array y) { return cumsum(x).at(slice(1, none)).set(sin(y)); }), "computed"), 0u);

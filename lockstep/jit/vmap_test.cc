@@ -13,7 +13,7 @@ using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(Vmap, OfADotProduct_GivesOneForEachExample) {
+TEST(Vmap, ADotProduct_GivesOneForEachExample) {
   auto dots = vmap([](Array x, Array y) { return dot(x, y); });
   Array x = waves({5, 3}), y = waves({5, 3}, 2);
   expect_equal(dots(x, y), sum(x * y, 1));
@@ -38,7 +38,7 @@ TEST(Vmap, Nested_MapsBoth) {
   expect_equal(table(x, y), outer(x, y) + 1);
 }
 
-TEST(Vmap, OfGrad_GivesAGradientForEachExample) {
+TEST(Vmap, Grad_GivesAGradientForEachExample) {
   auto loss = [](Array w, Array x) { return square(sum(w * x)); };
   Array w = waves({3}), x = waves({5, 3}, 2);
   Array each = vmap(grad(loss), {.in_axes = {std::nullopt, 0}})(w, x);
@@ -49,7 +49,7 @@ TEST(Vmap, OfGrad_GivesAGradientForEachExample) {
   expect_equal(within, each);
 }
 
-TEST(Vmap, OfManyOperations_EqualsALoop) {
+TEST(Vmap, ManyOperations_EqualALoop) {
   auto f = [](Array x) {
     Array y = concatenate({x, 2 * x}, 0);
     Array z = pad(slice(transpose(y), {0, 1}, {3, 4}), {{1, 0}, {0, 0}}, 1);
@@ -84,7 +84,7 @@ TEST(Vmap, AnAxisName_LetsCollectivesReachTheOtherExamples) {
   expect_equal(vmap([](Array x) { return psum_scatter(x, "i"); }, named)(square), sum(square, 0));
 }
 
-TEST(Vmap, OfWhatIsTheSameForAll_SumsItForEachExample) {
+TEST(Vmap, PsumOfAnUnmappedInput_AddsItOncePerExample) {
   Array x = ones({4});
   auto f =
       vmap([](Array, Array y) { return psum(y, "i"); }, {.in_axes = {0, std::nullopt}, .axis_name = "i"});

@@ -102,7 +102,7 @@ fs::path whole_part_of(const fs::path& path) {
   return copy;
 }
 
-TEST(LineOf, WhatIsNotFiniteIsAString) {
+TEST(LineOf, ValuesThatAreNotFinite_AreStrings) {
   const double infinity = std::numeric_limits<double>::infinity();
   const Entry entry{7, 2.5, {{"loss", 0.5}, {"a \"b\"", std::nan("")}, {"c", infinity}, {"d", -infinity}}};
   EXPECT_EQ(
@@ -246,7 +246,7 @@ LOCKSTEP_CHILD(logs_what_is_not_computed_yet) {
     EXPECT_EQ(seen[static_cast<std::size_t>(i)], std::pair(i, static_cast<double>(i + 1)));
 }
 
-TEST(MetricsLog, WhatIsComputedLater_IsWrittenInOrder) {
+TEST(MetricsLog, ValuesComputedLater_AreLoggedInOrder) {
   const auto result = run_processes({.child = "logs_what_is_not_computed_yet",
                                      .env = {{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
                                              {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},

@@ -31,7 +31,7 @@ const Array& image() {
   return x;
 }
 
-TEST(Convolution, OfGeneralDimensionsIsJaxs) {
+TEST(Convolution, GeneralDimensions_GiveJaxsValues) {
   const Array x = counted(32, 7, 3, {1, 4, 4, 2}), k = counted(36, 5, 2, {3, 3, 2, 2});
   const std::vector<float> same = {-15, 17, 23, -22, 20, 13, -12, -1};
   expect(
@@ -51,7 +51,7 @@ TEST(Convolution, OfGeneralDimensionsIsJaxs) {
          {1, 5, 1}, {4, 10, 17, 24, 11});
 }
 
-TEST(Convolution, OfGroupsKeepsThemApart) {
+TEST(Convolution, Groups_AreKeptApart) {
   expect(conv_general_dilated(image(), counted(8, 3, 1, {4, 1, 1, 2}), {.feature_group_count = 2}),
          {1, 4, 3, 3}, {2, 1, 0,  -2, 2, 1, -1, -2, 2, -1, -1, -1, 4, -1, -1, -1, 4, -1,
                         1, 2, -2, 0,  1, 2, -1, 0,  1, 0,  -1, -2, 1, 0,  -1, 2,  1, 0});
@@ -79,7 +79,7 @@ TEST(Embedding, TakesRows) {
       HasSubstr("[embedding] expected a table of two dimensions, got f32[3] (at convolution_test.cc:"));
 }
 
-TEST(Convolution, OfShapesThatDoNotFit_SaysWhich) {
+TEST(Convolution, ArgumentsThatDoNotFit_AreErrorsThatNameThem) {
   EXPECT_THAT(
       error_of<ShapeError>([] {
         conv_general_dilated(image(), zeros({2, 3, 1, 1}));

@@ -38,7 +38,7 @@ class BadOperands : public ::testing::Test {
   }
 };
 
-TEST_F(BadOperands, OfShapesThatDoNotFit_AreShapeErrors) {
+TEST_F(BadOperands, ShapesThatDoNotFit_AreShapeErrors) {
   expect_said<ShapeError>({
       {[&] { x + y; }, {"[add]", "f32[2,3]", "f32[4,5]"}},
       {[&] { x == y; }, {"[equal]", "f32[2,3]", "f32[4,5]"}},
@@ -148,7 +148,7 @@ TEST_F(BadOperands, OfShapesThatDoNotFit_AreShapeErrors) {
   });
 }
 
-TEST_F(BadOperands, OfAxesThatThereAreNot_AreShapeErrors) {
+TEST_F(BadOperands, AxesThatDoNotExist_AreShapeErrors) {
   expect_said<ShapeError>({
       {[&] { sum(x, 2); }, {"[sum]", "2", "f32[2,3]"}},
       {[&] {
@@ -181,7 +181,7 @@ TEST_F(BadOperands, OfAxesThatThereAreNot_AreShapeErrors) {
   });
 }
 
-TEST_F(BadOperands, OfDTypesThatAnOperationDoesNotTake_AreDTypeErrors) {
+TEST_F(BadOperands, DTypesThatAnOperationDoesNotTake_AreDTypeErrors) {
   expect_said<DTypeError>({
       {[&] { bitwise_and(x, 1); }, {"[bitwise_and]", "f32"}},
       {[&] { bitwise_not(x); }, {"[bitwise_not]", "f32"}},
@@ -212,7 +212,7 @@ TEST_F(BadOperands, OfDTypesThatAnOperationDoesNotTake_AreDTypeErrors) {
   });
 }
 
-TEST_F(BadOperands, OfNoElementsWithoutAStart_AreShapeErrors) {
+TEST_F(BadOperands, NoElementsWhereSomeAreNeeded_AreShapeErrors) {
   expect_said<ShapeError>({
       {[&] { max(empty, 0); }, {"[max]", "f32[0,3]"}},
       {[&] { min(empty); }, {"[min]", "f32[0,3]"}},

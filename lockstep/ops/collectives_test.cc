@@ -42,7 +42,7 @@ TEST(Collectives, Shapes_AreThoseOfJax) {
   EXPECT_EQ(result_of({8}, [](const Array&) { return axis_index("i"); }).dtype, int32);
 }
 
-TEST(Collectives, OfANumber_CountDevices) {
+TEST(Collectives, PsumOfANumber_IsAScalar_AndAxisSizeCountsDevices) {
   AxisEnvScope mesh(AxisEnv({{"i", 4}}));
   EXPECT_EQ(axis_size("i"), 4);
   Trace trace("f");

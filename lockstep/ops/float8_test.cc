@@ -90,7 +90,7 @@ TEST_P(Float8, MeetsNumbersAndIntegers_AndNoOtherFloat) {
   EXPECT_THROW(x.to_host<float>(), DTypeError);
 }
 
-TEST(Print, OfFloatsOf8Bits_IsOfTheirNumbers) {
+TEST(Print, Float8Elements_ArePrintedAsTheirNumbers) {
   std::ostringstream out;
   out << astype(array({0.5f, -448.f, 1.25f}), float8_e4m3fn);
   EXPECT_EQ(out.str(), "[   0.5  -448.      1.25]");

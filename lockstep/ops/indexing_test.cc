@@ -33,7 +33,7 @@ TEST(Indexing, NumbersAndSlicesAreNumPys) {
   expect(x[{1, 2, 3}], {}, {23});
 }
 
-TEST(Indexing, OfABlockAtAnotherPlace_ReadsAndWritesThere) {
+TEST(Indexing, EachIndex_ReadsAndWritesItsOwnBlock) {
   Array x = reshape(arange(6), {3, 2});
   for (std::int32_t i = 0; i < 3; ++i) expect(x[i], {2}, {2 * i, 2 * i + 1});
   for (std::int32_t i = 0; i < 3; ++i) x = x.at({i, -1}).add(10 * i);

@@ -41,7 +41,7 @@ TEST(Average, WithWeightsOfAnAxis_WeighsAlongIt) {
   EXPECT_THAT(error_of<ShapeError>([&] { average(x, ones({4})); }), HasSubstr("one for each element"));
 }
 
-TEST(Norm, OfAMatrixWithAnOrd_IsThatOfTheMatrix) {
+TEST(Norm, AMatrixWithAnOrd_GivesTheMatrixNorm) {
   const Array x = array({{1.F, -2.F, 3.F}, {4.F, 5.F, -7.F}});
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto norm = [&](double ord) { return linalg::norm(x, {.ord = ord}); };
@@ -63,13 +63,13 @@ TEST(Quantile, OutsideOf0To1_IsTheFirstOrTheLast) {
   expect_close(quantile(x, q, {.method = "midpoint"}), {1, 1, 1.5F, 3, 3});
 }
 
-TEST(Diff, OfBools_TellsWhereTheyChange) {
+TEST(Diff, Bools_GiveWhereTheyChange) {
   const Array changes = diff(array({1.F, 0.F, 0.F, 1.F}) > 0.5);
   EXPECT_EQ(changes.dtype(), bool_);
   EXPECT_THAT(integers(changes), ElementsAre(1, 0, 1));
 }
 
-TEST(Logaddexp, OfComplexNumbers_IsTheLogarithmOfTheSum) {
+TEST(Logaddexp, ComplexNumbers_GiveTheLogOfTheSumOfExps) {
   const Array x = array(std::vector<C>{{1, 2}, {-1, 3}, {0, 0}, {700, 1}}),
               y = array(std::vector<C>{{0.5F, -1}, {2, -3}, {0, 0}, {0, 1}});
   const Array sum = logaddexp(x, y);
@@ -77,7 +77,7 @@ TEST(Logaddexp, OfComplexNumbers_IsTheLogarithmOfTheSum) {
   expect_close(imag(sum), {1.7889593F, -3.0132759F, 0, 1}, 1e-5);
 }
 
-TEST(Solve, OfComplexSystems_GivesTheSolution) {
+TEST(Solve, ComplexSystems_AreSolved) {
   const Array a = array(std::vector<C>{{1, 2}, {0, 1}, {-1, 0.5F}, {3, 0}}, {2, 2}),
               b = array(std::vector<C>{{1, 2}, {-1, 0.6F}});
   const auto expect_equal = [](const Array& got, const Array& expected) {
@@ -96,7 +96,7 @@ TEST(Solve, OfComplexSystems_GivesTheSolution) {
               HasSubstr("[linalg::solve] c64[2,2] and c64[1] do not fit"));
 }
 
-TEST(Shapes, OfMoreBytesThanAnI64Counts_AreAnError) {
+TEST(Shapes, MoreBytesThanAnI64Counts_AreAnError) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 32;
   EXPECT_THAT(error_of<ShapeError>([&] { eye(kLarge, kLarge); }),
               HasSubstr("would have more than 2^63 bytes"));

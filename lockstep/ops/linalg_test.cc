@@ -23,7 +23,7 @@ Array tall() { return array({{1.f, 2.f, -1.f}, {0.5f, -1.f, 3.f}, {2.f, 0.25f, 1
 
 void expect_identity(const Array& x) { expect_close(x, floats(eye(x.shape()[0])), 1e-5); }
 
-TEST(Decompositions, OfTallAndWideMatrices_MultiplyToThem) {
+TEST(Decompositions, TallAndWideMatrices_AreTheProductOfTheirFactors) {
   for (const Array& x : {tall(), transpose(tall())}) {
     linalg::QR qr = linalg::qr(x);
     expect_close(matmul(qr.q, qr.r), floats(x), 1e-5);
@@ -76,7 +76,7 @@ TEST(Decompositions, TakeNoMoreOperationsOfALargerMatrix) {
   EXPECT_LT(equations(4), 100u);
 }
 
-TEST(Decompositions, OfARankDeficientMatrix_StayOrthonormal) {
+TEST(Decompositions, ARankDeficientMatrix_HasOrthonormalFactors) {
   Array x = outer(array({1.f, 2.f, -1.f}), array({0.5f, 3.f, 1.f}));
   linalg::SVD svd = linalg::svd(x);
   expect_close(matmul(svd.u * svd.s, svd.vh), floats(x), 1e-4);
@@ -93,7 +93,7 @@ TEST(Decompositions, InF64_KeepItsDigits) {
   EXPECT_LT(max(abs(matmul(linalg::inv(x), x) - eye(3, 3, float64))).item<double>(), 1e-12);
 }
 
-TEST(Decompositions, OfMatricesThatAreDividedIntoBlocks_MultiplyToThem) {
+TEST(Decompositions, MatricesDividedIntoBlocks_AreTheProductOfTheirFactors) {
   const std::int64_t n = 150;
   Array x = reshape(sin(arange(2 * n * n) * 0.7), {2, n, n}) + 3 * eye(n);
   auto near = [&](const Array& y) { EXPECT_LT(max(abs(y - x)).item<float>(), 2e-4); };
@@ -123,7 +123,7 @@ TEST(Decompositions, OfMatricesThatAreDividedIntoBlocks_MultiplyToThem) {
 }
 
 /// Many matrices are decomposed on several threads.
-TEST(Decompositions, OfManyMatrices_AreThoseOfEachAlone) {
+TEST(Decompositions, ManyMatrices_AreDecomposedAsEachAlone) {
   const std::int64_t count = 97, n = 20;
   const Array x = reshape(sin(arange(count * n * n) * 0.7), {count, n, n}) + 3 * eye(n);
   const Array definite = matmul(x, swapaxes(x, -1, -2));
@@ -176,7 +176,7 @@ TEST(Decompositions, OfManyMatrices_AreThoseOfEachAlone) {
 }
 
 /// Each matrix of a batch is squared as often as its size asks for.
-TEST(Expm, OfMatricesOfAllSizes_IsThatOfTheirEigenvalues) {
+TEST(Expm, MatricesOfEveryMagnitude_AgreeWithTheirEigenvalues) {
   const Array turn = linalg::qr(reshape(sin(arange(16) * 0.7), {4, 4})).q;
   std::vector<Array> matrices, expected;
   for (const double size : {0., 0.1, 3., 5., 40.}) {
@@ -193,7 +193,7 @@ TEST(Expm, OfMatricesOfAllSizes_IsThatOfTheirEigenvalues) {
   EXPECT_TRUE(lockstep::all(isnan(linalg::expm(matrices.back(), 2))).item<bool>());
 }
 
-TEST(Decompositions, OfNoElements_AreOfNone) {
+TEST(Decompositions, EmptyMatrices_HaveFactorsOfTheRightShape) {
   for (const Shape& shape : {Shape{2, 0, 0}, Shape{0, 3, 3}, Shape{2, 0, 3}, Shape{2, 3, 0}}) {
     Array x = zeros(shape);
     EXPECT_EQ(linalg::svd(x).s.shape(), (Shape{shape[0], std::min(shape[1], shape[2])}));
@@ -205,7 +205,7 @@ TEST(Decompositions, OfNoElements_AreOfNone) {
   }
 }
 
-TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
+TEST(Decompositions, ArgumentsThatDoNotFit_AreErrorsAtTheUsersLine) {
   EXPECT_THAT(
       error_of<ShapeError>([] { linalg::inv(tall()); }),
       AllOf(HasSubstr("[linalg::inv] expected square matrices in the last two dimensions, got f32[4,3]"),
@@ -229,7 +229,7 @@ TEST(Decompositions, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
 }
 
 /// The results of an f64 matrix in c128, to the digits of f64.
-TEST(Linalg, WhatIsComplexOfF64_IsC128) {
+TEST(Linalg, ComplexResultsOfF64_AreC128) {
   const Array x = astype(array({1., 2., 0., -3., 1., 0.5, 0.25, -1., 2.}, Shape{3, 3}), float64);
   const Array wide = astype(x, complex128);
   const auto far = [](const Array& a, const Array& b) { return max(abs(a - b)).item<double>(); };
@@ -248,7 +248,7 @@ TEST(Linalg, WhatIsComplexOfF64_IsC128) {
   EXPECT_LT(far(matmul(root, root), wide), 1e-13);
 }
 
-TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {
+TEST(Einsum, SubscriptsThatDoNotFit_AreAnErrorThatNamesTheLabel) {
   Array x = zeros({2, 3}), y = zeros({4, 5});
   EXPECT_THAT(
       error_of<ShapeError>([&] {
@@ -261,7 +261,7 @@ TEST(Einsum, OfSubscriptsThatDoNotFit_IsAnErrorThatNamesTheLabel) {
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is no label"));
 }
 
-TEST(Einsum, OfSeveralOperands_TakesTheSmallestProductFirst) {
+TEST(Einsum, SeveralOperands_AreMultipliedSmallestProductFirst) {
   Trace trace("einsum");
   const Array x = trace.input({DType::kF32, {50, 50}, false, {}}),
               y = trace.input({DType::kF32, {50, 50}, false, {}}),
@@ -273,7 +273,7 @@ TEST(Einsum, OfSeveralOperands_TakesTheSmallestProductFirst) {
   EXPECT_EQ(num_elements(program.aval(first->outputs[0]).shape), 100);
 }
 
-TEST(TensorDot, OfAxesThatDoNotFit_IsAnError) {
+TEST(TensorDot, AxesThatDoNotFit_AreAnError) {
   EXPECT_THAT(error_of<ShapeError>([] {
                 tensordot(zeros({2, 3}), zeros({4, 5}), 1);
               }),
@@ -281,7 +281,7 @@ TEST(TensorDot, OfAxesThatDoNotFit_IsAnError) {
 }
 
 // As JAX: the or of ands, a bool.
-TEST(Products, OfBools_AreTheOrOfAnds) {
+TEST(Products, Bools_GiveTheOrOfAnds) {
   const Array x = array({{true, false, true}, {false, false, true}}),
               y = array({{false, true}, {true, true}, {false, false}});
   const Array ones = ones_like(x);

@@ -59,7 +59,7 @@ TEST(ArrayStr, IsNumPys) {
   EXPECT_EQ(array_str(astype(array({1.5f, 0.25f}), float16)), "[1.5  0.25]");
 }
 
-TEST(ArrayStr, OfATracer_IsItsShapeAndDType) {
+TEST(ArrayStr, ATracer_ShowsItsShapeAndDType) {
   Trace trace("f");
   std::ostringstream out;
   out << trace.input({DType::kF32, {2, 3}, false, {}});

@@ -83,7 +83,7 @@ TEST(Promotion, ToInexact_GivesWhatJaxGives) {
     EXPECT_EQ(to_inexact(type_named(from[i])), type_named(to[i])) << from[i];
 }
 
-TEST(Promotion, OfThree_IsTheirLeastUpperBound) {
+TEST(Promotion, ThreeDTypes_GiveTheirLeastUpperBound) {
   const ElementType types[] = {type_named("i8"), type_named("u8"), type_named("f*")};
   EXPECT_EQ(promote("add", types), type_named("f*"));
 }

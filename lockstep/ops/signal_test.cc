@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// Against the sums of the definition; f64 and c128 to the digits of f64.
-TEST(Fft, OfF64_IsC128) {
+TEST(Fft, F64_GivesC128) {
   constexpr int kN = 12;
   std::vector<double> numbers;
   for (int i = 0; i < kN; ++i) numbers.push_back(std::sin(1.7 * i) + 0.25 * i);
@@ -39,7 +39,7 @@ TEST(Fft, OfF64_IsC128) {
   EXPECT_EQ(fft::fft(astype(x, float32)).dtype(), complex64);
 }
 
-TEST(Transforms, OfWhatDoesNotFit_AreErrorsAtTheUsersLine) {
+TEST(Transforms, ArgumentsThatDoNotFit_AreErrorsThatSayWhy) {
   const Array x = zeros({4, 6}), z = zeros({4, 6}, complex64);
   EXPECT_THAT(error_of<DTypeError>([&] { fft::rfft(z); }),
               HasSubstr("[fft::rfft] expected real numbers, got c64[4,6]"));

@@ -54,7 +54,7 @@ TEST(Chain, AdamwOfAScheduleWithAMask_GivesWhatOptaxGives) {
               {0.783879042f, -1.94000077f, 0.256103963f, 2.94176507f, 0.33566016f, 0.0374082625f}, 5e-6);
 }
 
-TEST(Chain, OfSeveral_DoesOneAfterTheOther) {
+TEST(Chain, SeveralTransforms_AreAppliedInOrder) {
   auto optimizer = chain(clip_by_global_norm(0.5), trace(0.9), clip(0.3), scale(-0.1));
   expect_near(after_steps(optimizer, 4),
               {0.880000114f, -1.95326531f, 0.392773449f, 2.99426031f, 0.187762499f, -0.117216542f}, 2e-6);

@@ -53,7 +53,7 @@ TEST(KeyValues, AreCalledWhenTheClientIsMadeAndLater) {
   EXPECT_EQ(dictionary.values.count("compiled/0/1"), 1u);
 }
 
-TEST(KeyValues, WhatACallbackThrows_ThrowsTheMakingOfTheClient) {
+TEST(KeyValues, AnErrorInACallback_IsThrownWhenTheClientIsMade) {
   Dictionary dictionary;
   try {
     Client::create(gpu_plugin(), node(0, 3), dictionary.callbacks());

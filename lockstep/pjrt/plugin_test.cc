@@ -55,7 +55,7 @@ TEST(PluginLoad, TableOfFunctionsTooShort_IsRefused) {
               AllOf(HasSubstr("too old"), HasSubstr("has 200 bytes")));
 }
 
-TEST(PluginLoad, OfEachKindOfFile_OnlyTrustedOnesAreLoaded) {
+TEST(PluginLoad, OnlyATrustedFile_IsOpened_OthersAreRefusedWithTheReason) {
   testing::for_given_files("plugin.so", "text", [](const testing::GivenFile& given, const fs::path& path) {
     const std::string words = given.words == "good"      ? "cannot be opened as a shared library"
                               : given.words == "missing" ? "there is no plugin at"
@@ -104,7 +104,7 @@ TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
   EXPECT_EQ(find_plugin(environment(""), {"/nowhere/plugin.so", there}), there);
 }
 
-TEST(FindPlugin, OfEachKindOfFile_UntrustedOnesAreSkippedWithAWarning) {
+TEST(FindPlugin, AnUntrustedFile_IsSkippedWithAWarning) {
   const testing::TemporaryFolder folder;
   fs::permissions(folder.path(), fs::perms(0755));
   const std::string other = folder.path() / "other.so";

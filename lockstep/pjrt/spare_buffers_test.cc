@@ -59,7 +59,7 @@ TEST_F(SpareBuffersTest, WhoseLastHandleIsGone_ServesTheNextOfItsShapeAndDtype) 
   EXPECT_THAT(to_host<float>(second), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST_F(SpareBuffersTest, OfTwoHandles_ComesBackWithTheLast) {
+TEST_F(SpareBuffersTest, ABufferOfTwoHandles_ComesBackWithTheLast) {
   Buffer one = made(float32, {4});
   Buffer moved = std::move(one);
   Buffer other = moved.share();
@@ -110,7 +110,7 @@ TEST_F(SpareBuffersTest, BeyondTheirBytes_TheOldestAreDestroyed_AndALargeOneIsNo
   EXPECT_FALSE(keeps(uint8, {kLargest + 1}));
 }
 
-TEST_F(SpareBuffersTest, OfThreads_AreNeverGivenToTwo) {
+TEST_F(SpareBuffersTest, TwoThreads_AreNeverGivenTheSameBuffer) {
   const auto use = [&](float own) {
     for (int i = 0; i < 2000; ++i) {
       Buffer buffer = spares_.take(float32, Dims{16}, device());
@@ -129,7 +129,7 @@ TEST_F(SpareBuffersTest, OfThreads_AreNeverGivenToTwo) {
   two.join();
 }
 
-TEST(UninitializedBuffer, OfASmallResult_IsMadeOnce) {
+TEST(UninitializedBuffer, AReleasedSmallBuffer_IsReused) {
   const auto client = make_client();
   const Device& device = *client->addressable_devices()[0];
   Buffer held = client->uninitialized_buffer(float32, Dims{8}, device);

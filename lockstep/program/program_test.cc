@@ -80,7 +80,7 @@ TEST(OpParams, TellWholeNumbersFromFloatingOnes) {
   EXPECT_EQ(full(Scalar::of(2.5)), full(Scalar::of(2.5)));
 }
 
-TEST(Builder, OfOperandsThatDoNotFit_NamesOperationShapesAndTheUsersLine) {
+TEST(Builder, OperandsThatDoNotFit_NameOperationShapesAndTheUsersLine) {
   Builder builder;
   Value x = builder.input({f32, {2, 3}}), y = builder.input({f32, {3, 2}});
   const CallSite site = CallSite::from(std::source_location::current());
@@ -92,7 +92,7 @@ TEST(Builder, OfOperandsThatDoNotFit_NamesOperationShapesAndTheUsersLine) {
           std::to_string(site.line) + ")");
 }
 
-TEST(Builder, OfADTypeThatDoesNotFit_ThrowsDTypeError) {
+TEST(Builder, AWrongDType_ThrowsDTypeError) {
   Builder builder;
   Value x = builder.input({f32, {2}}), y = builder.input({DType::kI32, {2}});
   EXPECT_THAT(error_of<DTypeError>([&] { lax::mul(x, y); }),
@@ -100,7 +100,7 @@ TEST(Builder, OfADTypeThatDoesNotFit_ThrowsDTypeError) {
   EXPECT_THAT(error_of<DTypeError>([&] { lax::exp(y); }), HasSubstr("[exp] expected floating or complex"));
 }
 
-TEST(Builder, OfAnOperandOfAnotherTrace_ThrowsTraceError) {
+TEST(Builder, AnOperandOfAnotherTrace_ThrowsTraceError) {
   Builder inside, outside;
   Value x = inside.input({f32, {2}}), y = outside.input({f32, {2}});
   EXPECT_THAT(error_of<TraceError>([&] { lax::add(x, y); }),
@@ -144,7 +144,7 @@ TEST(AxisEnv, KnowsPartsOfAxes) {
         << wrong;
 }
 
-TEST(AxisEnv, OfAnUnknownAxis_ListsThoseInForce) {
+TEST(AxisEnv, AnUnknownAxis_ListsTheKnownOnes) {
   EXPECT_THAT(error_of<ShardingError>([] {
                 AxisEnv({{"a", 2}, {"b", 3}}).size("c");
               }),

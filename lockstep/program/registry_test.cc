@@ -376,7 +376,7 @@ void expect_splits_agree(const Example& example, const ShardingRule& rule, int& 
 
 /// A primitive that says that it is linear gives sums for sums; one that only moves elements also gives the
 /// largest for the largest.
-TEST(Registry, WhatIsLinear_MayBePutTogetherBehindIt) {
+TEST(Registry, APrimitiveDeclaredLinear_GivesSumsForSums) {
   std::set<std::string> seen;
   for (const Example& example : all_examples()) {
     const Program program = program_of(example);

@@ -28,7 +28,7 @@ TEST(Uses, AreOfEachOperandAndOfTheOutputs) {
   EXPECT_EQ(Uses(program, std::vector<Var>{unused.var()}).last(unused.var()), 2);
 }
 
-TEST(UsesWithin, OfALoopsCarry_AreInItsConditionToo) {
+TEST(UsesWithin, ALoopsCarry_IsUsedInItsConditionToo) {
   constexpr int kEquation = NestedLink::kEquation;
   // A loop's links: program 0 is its condition, program 1 its body.
   const std::vector<NestedLink> links = {

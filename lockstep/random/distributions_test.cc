@@ -37,7 +37,7 @@ TEST(Distributions, CauchyOfFewBits_BeginsAtEpsilon) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 0.008) << i;  // an ulp
 }
 
-TEST(Distributions, OfAnotherDType_HaveIt) {
+TEST(Distributions, AFloatDType_IsThatOfTheResult_AndAnIntegerIsRefused) {
   EXPECT_EQ(exponential(key(1), {3}, float64).dtype(), float64);
   EXPECT_EQ(laplace(key(1), {3}, bfloat16).dtype(), bfloat16);
   EXPECT_THROW(exponential(key(1), {3}, int32), DTypeError);

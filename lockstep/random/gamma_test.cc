@@ -35,7 +35,7 @@ TEST(Gamma, AgreesWithJax_AlsoOfSmallParameters) {
   expect_close(loggamma(k, a), {-0x1.0cf632p+9, -0x1.42fb88p+1, 0x1.003072p-1, 0x1.eb8a52p+1});
 }
 
-TEST(Gamma, OfNoNumberOrBelowZero_IsNaN) {
+TEST(Gamma, ANanOrNegativeParameter_GivesNan) {
   for (float x : gamma(key(1), array({kNaN, -2.f}), {3, 2}).to_host<float>()) EXPECT_TRUE(std::isnan(x));
   EXPECT_EQ(gamma(key(1), 2.0, {0, 3}).size(), 0);
 }

@@ -36,7 +36,7 @@ TEST(Choice, IsJaxs) {
   EXPECT_THAT(integers(choice(k, 10 * arange(10), {5})), ElementsAre(40, 40, 10, 90, 90));
 }
 
-TEST(Choice, OfTooMany_IsAnError) {
+TEST(Choice, TooManyDrawsOrTooFewProbabilities_AreAnError) {
   EXPECT_THROW(choice(key(1), 3, {4}, {.replace = false}), ShapeError);
   EXPECT_THROW(choice(key(1), 3, {4}, {.p = ones({2})}), ShapeError);
 }

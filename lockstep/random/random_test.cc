@@ -155,7 +155,7 @@ TEST(Random, GumbelAndCategorical_AgreeWithJax) {
   EXPECT_THAT(values<std::int32_t>(categorical(test_key(), logits)), ElementsAre(3, 0, 3));
 }
 
-TEST(Random, WhatIsNoKey_IsAnErrorAtTheUsersLine) {
+TEST(Random, InvalidKeysDTypesAndShapes_AreErrorsAtTheUsersLine) {
   EXPECT_THROW(uniform(array({1, 2}), {3}), DTypeError);
   try {
     uniform(random::split(test_key(), 4), {3});

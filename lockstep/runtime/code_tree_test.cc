@@ -22,7 +22,7 @@ std::vector<int> first_processes(int count) {
 
 bool all_same(int, int) { return true; }
 
-TEST(CodeTree, OfOneHost_TheFirstGivesToAll) {
+TEST(CodeTree, OnOneHost_TheFirstProcessGivesToAll) {
   const auto one_host = [](int) { return 0; };
   EXPECT_THAT(code_tree({2, 0, 1}, 2, one_host, all_same).takers, UnorderedElementsAre(0, 1));
   EXPECT_EQ(code_tree({2, 0, 1}, 0, one_host, all_same).giver, 2);

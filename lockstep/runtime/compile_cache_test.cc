@@ -47,7 +47,7 @@ class CompileCacheTest : public ::testing::Test {
   CompileCache cache_{{.folder = path_}};
 };
 
-TEST_F(CompileCacheTest, WhatIsKept_IsFoundByItsKey) {
+TEST_F(CompileCacheTest, AStoredEntry_IsFoundByItsKey) {
   const std::string code("\0code\n", 6);
   cache_.store("key\n", code);
   EXPECT_THAT(cache_.find("key\n"), Optional(code));
@@ -63,7 +63,7 @@ TEST_F(CompileCacheTest, WithoutAFolder_NothingIsKept) {
   EXPECT_FALSE(none.wants(std::chrono::seconds(10)));
 }
 
-TEST_F(CompileCacheTest, WhatIsCutShortAtAnyByteOrChanged_IsAMissAndKeptAnew) {
+TEST_F(CompileCacheTest, AnEntryCutShortOrChanged_IsAMissAndStoredAnew) {
   cache_.store("key", "the code");
   const std::string file = cache_.path_of("key"), whole = read(file);
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -89,7 +89,7 @@ TEST_F(CompileCacheTest, AnotherKeysEntryInItsPlace_IsAMiss) {
   EXPECT_THAT(cache_.find("other"), Optional(std::string("other code")));
 }
 
-TEST_F(CompileCacheTest, WhatIsWrongIsAWarningOnce) {
+TEST_F(CompileCacheTest, WrongEntries_AreAWarningOnce) {
   CompileCache cache({.folder = path_});
   cache.store("a", "code");
   write(cache.path_of("a"), "something");
@@ -103,7 +103,7 @@ TEST_F(CompileCacheTest, WhatIsWrongIsAWarningOnce) {
   EXPECT_EQ(log.find(cache.path_of("b")), log.npos);
 }
 
-TEST_F(CompileCacheTest, WhatCompiledFasterOrIsSmallerThanAsked_IsNotKept) {
+TEST_F(CompileCacheTest, CodeThatCompiledFastOrIsSmall_IsNotStored) {
   CompileCache cache(
       {.folder = path_, .min_compile_time = std::chrono::duration<double>(0.5), .min_entry_size = 1000});
   EXPECT_FALSE(cache.wants(std::chrono::milliseconds(499)));
@@ -163,7 +163,7 @@ TEST_F(CompileCacheTest, WhereNothingCanBeWritten_ThereAreMissesAndAWarning) {
   }
 }
 
-TEST_F(CompileCacheTest, OfEachKindOfFile_OnlyTrustedCodeIsUsed) {
+TEST_F(CompileCacheTest, UntrustedFiles_AreNotUsed_WithAWarning) {
   cache_.store("key", "the code");
   const fs::path entry = cache_.path_of("key");
   testing::for_given_files(
@@ -283,7 +283,7 @@ TEST_F(CompileCacheTest, ProcessesKilledAnywhere_LeaveWholeEntriesOnly) {
   }
 }
 
-TEST(CompileCacheKey, OfTheProcessorItsInstructionsCount_NotItsClock) {
+TEST(CompileCacheKey, ProcessorFeatures_HoldModelAndFlags_NotTheClock) {
   EXPECT_EQ(
       processor_features("processor\t: 0\nmodel name\t: A 1\ncpu MHz\t\t: 2100.3\nflags\t\t: fpu avx2\n\n"
                          "processor\t: 1\nflags\t\t: none\n"),

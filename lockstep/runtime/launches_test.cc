@@ -26,7 +26,7 @@ struct Recorded {
   Launches launches{4, "process 1 of 2", [this](const std::string& message) { messages.push_back(message); }};
 };
 
-TEST(Launches, OfSeveralProcesses_AtATime_AreAnErrorThatNamesBoth) {
+TEST(Launches, OverSeveralProcesses_TwoAtATime_AreAnErrorThatNamesBoth) {
   Recorded recorded;
   const std::vector<int> devices = {0, 1}, others = {1, 2};
   const Launch train(recorded.launches, devices, kTrain);
@@ -79,7 +79,7 @@ TEST(Launches, WithinAProcess_WaitForEachOther) {
   EXPECT_TRUE(recorded.messages.empty());
 }
 
-TEST(Launches, OfSeveralProcesses_OneThreadAfterTheOther_AreFine) {
+TEST(Launches, OverSeveralProcesses_OneThreadAfterTheOther_AreFine) {
   Recorded recorded;
   const std::vector<int> devices = {0};
   for (int round = 0; round < 20; ++round) {
@@ -91,7 +91,7 @@ TEST(Launches, OfSeveralProcesses_OneThreadAfterTheOther_AreFine) {
 }
 
 /// Launches as fast as they can: an error, or one after the other, and never two at a time.
-TEST(Launches, OfSeveralProcesses_AreNeverTwoAtATime) {
+TEST(Launches, OverSeveralProcesses_FromManyThreads_NeverRunTwoAtATime) {
   int inside = 0;  // Not atomic likewise.
   Launches launches(1, "process 0 of 2", [](const std::string&) {});
   const std::vector<int> devices = {0};

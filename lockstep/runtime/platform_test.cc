@@ -114,7 +114,7 @@ TEST(ChoosePlugin, AutoTakesThePlatformOfWhichADeviceAndThePluginAreThere) {
   EXPECT_EQ(choice.path, kTherePath);
 }
 
-TEST(ChoosePlugin, WhatIsAskedForIsNeverReplaced) {
+TEST(ChoosePlugin, AnExplicitPlatform_IsNeverReplaced) {
   EXPECT_EQ(platform_of(choose_plugin("cpu", environment({}), kFourGpus, kThere)), "cpu");
   EXPECT_EQ(platform_of(choose_plugin("cuda", environment({}), kNoGpu, kThere)), "cuda");
   EXPECT_EQ(platform_of(choose_plugin("tpu", environment({}), kNoGpu, kThere)), "tpu");
@@ -124,7 +124,7 @@ TEST(ChoosePlugin, WhatIsAskedForIsNeverReplaced) {
               AllOf(HasSubstr("no TPU plugin"), HasSubstr("scripts/setup --tpu"), HasSubstr(kMissingPath)));
 }
 
-TEST(ChoosePlugin, OfAGivenPath_ThePluginSaysWhoseItIs) {
+TEST(ChoosePlugin, AGivenPath_TakesItsPlatformFromThePlugin) {
   setenv("GPU_ON_CPU_BEHIND", pjrt::find_plugin().c_str(), 1);
   auto given = [](const std::string& path) { return environment({{"LOCKSTEP_PJRT_PLUGIN", path}}); };
   EXPECT_EQ(platform_of(choose_plugin("auto", given(GPU_ON_CPU_PLUGIN), kNoGpu)), "cuda");

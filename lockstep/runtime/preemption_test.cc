@@ -204,7 +204,7 @@ TEST(PreemptionPoint, ThrowsThatAPeerHasFailed) {
   EXPECT_THAT(results[0].log, HasSubstr("said: process 1 (host "));
 }
 
-TEST(WatchForPreemption, OfASignalThatCannotBeCaughtIsAnError) {
+TEST(WatchForPreemption, ASignalThatCannotBeCaught_IsAnError) {
   EXPECT_THAT(testing::error_of<Error>([] { watch_for_preemption(SIGKILL); }), HasSubstr("cannot be caught"));
 }
 

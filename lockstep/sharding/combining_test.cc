@@ -49,7 +49,7 @@ Program program_of(const std::vector<Shape>& shapes, const Body& body) {
   return b.finish(outputs);
 }
 
-TEST(CombineCollectives, ThoseThatAreAlikeBecomeOne) {
+TEST(CombineCollectives, CollectivesOfTheSameKindAndAxes_BecomeOne) {
   const Program program = program_of({{64}, {8, 4}, {}, {16}}, [](const std::vector<Value>& in) {
     return std::vector<Value>{lax::psum(in[0], {"x"}), lax::psum(in[1], {"x"}), lax::pmax(in[2], {"x"}),
                               lax::psum(in[2], {"x"}), lax::psum(in[3], {"y"})};
@@ -58,7 +58,7 @@ TEST(CombineCollectives, ThoseThatAreAlikeBecomeOne) {
               ElementsAre("all-reduce 388 B over x", "all-reduce 4 B over x", "all-reduce 64 B over y"));
 }
 
-TEST(CombineCollectives, WhatNeedsAResultWaits_AndIsCombinedBehindIt) {
+TEST(CombineCollectives, CollectivesThatNeedAResult_AreCombinedBehindIt) {
   // The second round needs the first; what stands between them in the text does not hold it up.
   const Program program = program_of({{8}, {16}}, [](const std::vector<Value>& in) {
     const Value a = lax::psum(in[0], {"x"}), a2 = lax::psum(lax::neg(a), {"x"});
@@ -68,7 +68,7 @@ TEST(CombineCollectives, WhatNeedsAResultWaits_AndIsCombinedBehindIt) {
   EXPECT_THAT(combined(program), ElementsAre("all-reduce 96 B over x", "all-reduce 96 B over x"));
 }
 
-TEST(CombineCollectives, OfGathersAndReduceScatters_TheDimensionsMayDiffer) {
+TEST(CombineCollectives, GathersAndReduceScattersOfDifferentDimensions_AreCombined) {
   const Program program = program_of({{4, 8}, {8, 2}, {8}}, [](const std::vector<Value>& in) {
     return std::vector<Value>{lax::all_gather(in[0], {"x"}, 0), lax::all_gather(in[1], {"x"}, 1),
                               lax::psum_scatter(in[1], {"x"}, 0), lax::psum_scatter(in[0], {"x"}, 1)};
@@ -76,7 +76,7 @@ TEST(CombineCollectives, OfGathersAndReduceScatters_TheDimensionsMayDiffer) {
   EXPECT_THAT(combined(program), ElementsAre("all-gather 768 B over x", "reduce-scatter 192 B over x"));
 }
 
-TEST(CombineCollectives, OfGathers_TheDTypesMayDifferWhereTheirSizesDoNot) {
+TEST(CombineCollectives, GathersOfDifferentDTypesOfOneSize_AreCombined) {
   const Program program = program_of({{8}, {4}, {16}}, [](const std::vector<Value>& in) {
     const Value whole = lax::convert_element_type(in[1], DType::kI32);
     return std::vector<Value>{lax::all_gather(in[0], {"x"}, 0), lax::all_gather(whole, {"x"}, 0),

@@ -71,7 +71,7 @@ std::string with(const Program& program, std::int64_t kept_bytes, std::size_t so
 Value as_it_is(const Value& x) { return x; }
 Value turned(const Value& x) { return lax::transpose(x, {1, 0}); }
 
-TEST(GatherAgain, WhatIsNeededLastGoesFirst_AsFarAsItMust) {
+TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst_AndNoMoreThanNeeded) {
   const Program program = layers(as_it_is);
   // Between the two uses of the last one there is nothing, so there are two to be kept.
   EXPECT_EQ(with(program, 512), "g1g2g3******");
@@ -83,7 +83,7 @@ TEST(GatherAgain, WhatIsNeededLastGoesFirst_AsFarAsItMust) {
   EXPECT_EQ(with(program, 0, 5), "g1g2g3******");
 }
 
-TEST(GatherAgain, WhatWasMadeOfAGatheredValue_IsMadeAgain) {
+TEST(GatherAgain, OperationsOnAGatheredValue_AreRepeatedWithIt) {
   const Program program = layers(turned);
   CommunicationReasons reasons = reasons_of(program);
   const Program again = gather_again(program, 0, reasons, 0);
@@ -92,7 +92,7 @@ TEST(GatherAgain, WhatWasMadeOfAGatheredValue_IsMadeAgain) {
   EXPECT_EQ(transposes, 5);
 }
 
-TEST(GatherAgain, WhatTheUserGathers_StaysAsItIs) {
+TEST(GatherAgain, GathersOfTheUser_StayAsTheyAre) {
   const Program program = layers(as_it_is);
   CommunicationReasons none;
   EXPECT_EQ(order(gather_again(program, 0, none, 0)), "g1g2g3******");

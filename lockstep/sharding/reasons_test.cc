@@ -110,7 +110,7 @@ TEST(Reasons, OperationWithoutARule_IsComputedWhole) {
                           "unknown has no rule for split operands, each device computes the whole"));
 }
 
-TEST(Reasons, WhatTheUserAsksFor_IsSaid) {
+TEST(Reasons, ShardingsTheUserAsksFor_AreNamed) {
   auto constrained = [](auto in) {
     return lax::sharding_constraint(in[0], {{{}, {"data"}}, {"data"}, {4}, {0, 1, 2, 3}, {}});
   };

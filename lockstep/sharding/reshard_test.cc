@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Resharding,
                                            Shape{4, 4}, Shape{2, 2, 2}, Shape{2, 4, 2}));
 
 /// An axis of 4 that goes where one of 2 was: half of it moves, and then the parts change their owners.
-TEST(Resharding, OfAxesOfDifferentSizes_MovesPartsOfThem) {
+TEST(Resharding, SwappedAxesOfDifferentSizes_MovePartOfTheLarger) {
   EXPECT_THAT(kinds({4, 2}, {16, 16}, P("x", "y"), P("y", "x")),
               ElementsAre("all-to-all over x:(2)2", "permute over y, x"));
 }

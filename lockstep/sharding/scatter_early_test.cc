@@ -50,7 +50,7 @@ TEST(ScatterEarly, SumsStandBehindTheirTerms) {
 }
 
 /// The update comes last: terms, rate, products with it, sums.
-TEST(ScatterEarly, WhatIsBetweenTermsAndSumsMovesAlong) {
+TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveAlong) {
   const AxisEnv axes({{"x", 4}});
   const AxisEnvScope scope(axes);
   Builder b("step");
@@ -71,7 +71,7 @@ TEST(ScatterEarly, WhatIsBetweenTermsAndSumsMovesAlong) {
 }
 
 /// A sum of a sum and of a term that is computed between the two.
-TEST(ScatterEarly, OfASum_ComesBehindAllItsTerms) {
+TEST(ScatterEarly, ASumOfASum_StandsBehindAllItsTerms) {
   const AxisEnv axes({{"x", 4}, {"y", 2}});
   const AxisEnvScope scope(axes);
   Builder b("step");

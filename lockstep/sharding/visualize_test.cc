@@ -13,7 +13,7 @@ namespace {
 using sharding::testing::test_mesh;
 using ::testing::HasSubstr;
 
-TEST(ShardingPicture, OfTwoSplitDimensions_IsATable) {
+TEST(ShardingPicture, TwoSplitDimensions_AreDrawnAsATable) {
   const Mesh mesh = test_mesh({2, 2}, {"dp", "mp"});
   EXPECT_EQ(sharding_picture({4, 4}, NamedSharding(mesh, P("dp", "mp"))),
             "┌───────────┬───────────┐\n"
@@ -50,7 +50,7 @@ TEST(ShardingPicture, InColour_HasOneForEachPart) {
   EXPECT_THAT(picture, HasSubstr("\x1b[30;42m   CPU 1   \x1b[0m"));
 }
 
-TEST(ShardingPicture, OfThreeSplitDimensions_IsRefused) {
+TEST(ShardingPicture, ThreeSplitDimensions_AreRefused) {
   const Mesh mesh = test_mesh({2, 2, 2}, {"a", "b", "c"});
   EXPECT_THROW(sharding_picture({2, 2, 2}, NamedSharding(mesh, P("a", "b", "c"))), ShardingError);
 }

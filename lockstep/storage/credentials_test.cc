@@ -89,7 +89,7 @@ void expect_temporary(const Credentials& found, const std::string& id) {
   EXPECT_EQ(found.keys.session_token, "token-of-" + id);
 }
 
-TEST(Credentials, OfTheEnvironment_ComeFirst) {
+TEST(Credentials, FromTheEnvironment_ComeFirst) {
   Machine machine;
   machine.file("credentials", "[default]\naws_access_key_id = B\naws_secret_access_key = C\n");
   machine.variables["AWS_ACCESS_KEY_ID"] = "AKIDENVIRONMENT";
@@ -106,7 +106,7 @@ TEST(Credentials, OfTheEnvironment_ComeFirst) {
   EXPECT_EQ(machine.find().keys.access_key_id, "B");
 }
 
-TEST(Credentials, OfProfiles_AreReadAsTheAwsToolsDo) {
+TEST(Credentials, FromProfiles_AreReadAsTheAwsToolsDo) {
   Machine machine;
   machine.file("credentials",
                "# a comment\n[default]\naws_access_key_id=D1\naws_secret_access_key = s1\n\n"
@@ -159,7 +159,7 @@ TEST(Credentials, FilesThatAreNoSettings_AreRefusedWithTheirLine) {
   }
 }
 
-TEST(Credentials, OfAProcess_AreTaken) {
+TEST(Credentials, FromACredentialProcess_AreTaken_OrItsFailureIsReported) {
   Machine machine;
   machine.file("output", json("P1", "2026-11-22T18:00:00Z", "SessionToken"));
   auto with = [&](const std::string& command) {
@@ -180,7 +180,7 @@ TEST(Credentials, OfAProcess_AreTaken) {
   EXPECT_THAT(machine.error(), HasSubstr("more than 1 MiB"));
 }
 
-TEST(Credentials, OfAWebIdentity_AreThoseThatStsGives) {
+TEST(Credentials, FromAWebIdentity_AreThoseThatStsGives) {
   Machine machine;
   machine.file("token", "web-token\n");
   machine.variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = machine.path("token");
@@ -209,7 +209,7 @@ TEST(Credentials, OfAWebIdentity_AreThoseThatStsGives) {
   EXPECT_THAT(machine.error(), HasSubstr(machine.path("gone")));
 }
 
-TEST(Credentials, OfARole_AreAskedForWithThoseOfItsSource) {
+TEST(Credentials, FromARole_AreAskedForWithThoseOfItsSource) {
   Machine machine;
   machine.variables["AWS_ENDPOINT_URL_STS"] = machine.server.url();
   machine.variables["AWS_REGION"] = "eu-west-1";
@@ -248,7 +248,7 @@ TEST(Credentials, OfARole_AreAskedForWithThoseOfItsSource) {
   }
 }
 
-TEST(Credentials, OfAContainer_AreThoseOfItsService) {
+TEST(Credentials, FromAContainer_AreThoseOfItsService) {
   Machine machine;
   machine.answer = [](const TestRequest&) { return TestReply{.body = json("C1")}; };
   machine.variables["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] = "/v2/creds?id=1";
@@ -269,7 +269,7 @@ TEST(Credentials, OfAContainer_AreThoseOfItsService) {
   }
 }
 
-TEST(Credentials, OfAnInstance_AreThoseOfItsRole) {
+TEST(Credentials, FromAnInstance_AreThoseOfItsRole) {
   Machine machine;
   machine.variables.erase("AWS_EC2_METADATA_DISABLED");
   machine.variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = machine.server.url() + "/";

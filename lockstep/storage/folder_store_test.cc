@@ -34,7 +34,7 @@ using testing::TemporaryFolder;
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-TEST(FolderStore, WhatIsWrittenInPiecesOfAnySize_IsReadBack) {
+TEST(FolderStore, FilesWrittenInPiecesOfAnySize_AreReadBack) {
   TemporaryFolder folder;
   const auto store = open_store(folder.path());
   // Larger than what is written at a time, in pieces that are and are not aligned.
@@ -72,7 +72,7 @@ TEST(FolderStore, WhatIsWrittenInPiecesOfAnySize_IsReadBack) {
   }
 }
 
-TEST(FolderStore, WhatIsReadOnce_IsTheSameHoweverItLies) {
+TEST(FolderStore, ReadOnce_GivesTheSameBytes_AtAnyAlignment) {
   // A disk, and memory, which some systems do not let pass by the page cache.
   for (const char* place : {"", "/dev/shm"}) {
     TemporaryFolder folder;
@@ -244,7 +244,7 @@ TEST(FolderStore, AFileSystemThatCannotSyncFolders_Works) {
   EXPECT_THAT(error_of<StorageError>(publish), HasSubstr("cannot bring to disk"));
 }
 
-TEST(FolderStore, WhatIsWrongWithAPath_IsSaid) {
+TEST(FolderStore, AWrongPath_IsAnErrorThatSaysWhy) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of<StorageError>([&] { open_store(folder.path() / "none"); }),
               HasSubstr("No such file or directory"));

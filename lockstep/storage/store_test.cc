@@ -94,7 +94,7 @@ TEST_P(EveryStore, AnInterruptedRemoval_CanBeRepeated) {
   store->remove("step", "manifest", {"part"});
 }
 
-TEST_P(EveryStore, OfSeveralAttempts_TheFirstIsPublished) {
+TEST_P(EveryStore, TwoAttempts_OnlyTheFirstIsPublished) {
   const auto store = open(), other = open();
   const Attempt first = store->begin("step", "n1"), second = other->begin("step", "n2");
   EXPECT_THROW(other->begin("step", "n1"), StorageError);

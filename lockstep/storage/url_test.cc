@@ -79,7 +79,7 @@ TEST(Urls, AreSplitIntoFolderAndName) {
   EXPECT_EQ(split_url("./gs:/run"), Parts("./gs:", "run"));
 }
 
-TEST(Urls, OfFiles_OpenThem) {
+TEST(Urls, FileUrlsAndPaths_OpenTheFile) {
   testing::TemporaryFolder folder;
   const std::string path = folder.path() / "a\xff";
   std::ofstream(path) << "x";

@@ -94,7 +94,7 @@ TEST(Scan, GoesFromTheFirstToTheLast_OrBack) {
   EXPECT_EQ(backwards[0].values, (std::vector<double>{20165}));  // 1 -> -3 -> 12 -> 142 -> 20165
 }
 
-TEST(Scan, OfNoElements_GivesTheFirstCarry) {
+TEST(Scan, OverNoElements_GivesTheFirstCarry) {
   const Program program = trace({{DType::kF64, {}}, {DType::kF64, {0}}}, [&](std::span<const Value> v) {
     const Aval number{DType::kF64, {}};
     const ProgramPtr body = nested({number, number}, [](std::span<const Value> x) {
@@ -107,7 +107,7 @@ TEST(Scan, OfNoElements_GivesTheFirstCarry) {
   EXPECT_EQ(out[1].shape, (Shape{0}));
 }
 
-TEST(Scan, OfWhichOnlyTheCarryIsUsed_StacksNothing) {
+TEST(Scan, WithOnlyItsCarryUsed_StacksNothing) {
   Program program = scan_program(false);
   program.outputs.pop_back();
   EXPECT_EQ(to_string(eliminate_dead_code(program)),

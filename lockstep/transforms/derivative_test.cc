@@ -126,7 +126,7 @@ TEST(Derivatives, AgreeWithFiniteDifferencesForwardsAndBackwards) {
   EXPECT_GT(checked, 60);
 }
 
-TEST(Derivatives, OfEveryPrimitiveAreComparedOrItIsOnThisList) {
+TEST(Derivatives, EveryPrimitive_IsComparedWithFiniteDifferencesOrListed) {
   std::set<std::string> all, compared;
   for (const Example& example : every_example()) {
     all.insert(example.primitive->name);
@@ -151,7 +151,7 @@ TEST(Derivatives, OfEveryPrimitiveAreComparedOrItIsOnThisList) {
   EXPECT_EQ(left, known);
 }
 
-TEST(Derivatives, OfACotangentHasTheAvalOfItsValue) {
+TEST(Derivatives, ACotangent_HasTheAvalOfItsValue) {
   AxisEnvScope axes(example_axes());
   for (const Example& example : every_example()) {
     const Program program = program_of(example);
@@ -164,7 +164,7 @@ TEST(Derivatives, OfACotangentHasTheAvalOfItsValue) {
   }
 }
 
-TEST(Derivatives, OfPmaxAndPminAreRefused) {
+TEST(Derivatives, PmaxAndPmin_AreRefused) {
   AxisEnvScope axes(example_axes());
   for (const Example& example : every_example()) {
     if (example.primitive != &pmax_p() && example.primitive != &pmin_p()) continue;
@@ -177,7 +177,7 @@ TEST(Derivatives, OfPmaxAndPminAreRefused) {
   }
 }
 
-TEST(Derivatives, OfStopGradientAreZero) {
+TEST(Derivatives, StopGradient_GivesZeros) {
   Program program = trace({{DType::kF64, {2}}}, [](auto x) { return std::vector{lax::stop_gradient(x[0])}; });
   Arrays results = evaluate(vjp(program, {true}), {filled(3, {2}), filled(1, {2})});
   EXPECT_EQ(results[0].values, (std::vector<double>{3, 3}));

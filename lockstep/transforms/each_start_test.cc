@@ -66,7 +66,7 @@ HostArray starts(DType dtype, std::vector<double> values) {
   return {dtype, {static_cast<std::int64_t>(values.size())}, std::move(values)};
 }
 
-TEST(EachStart, OfASlice_IsClamped_WhateverItsDType) {
+TEST(EachStart, SliceStartsOfAnyDType_AreClampedAsForOneExample) {
   const HostArray one = random({4, 5}, -1, 1), each = random({6, 4, 5}, -1, 1);
   const HostArray i = starts(DType::kI32, {0, 1, 2, 3, -7, 100}),
                   j = starts(DType::kI32, {-1, 0, 1, 2, 3, 99});
@@ -84,7 +84,7 @@ TEST(EachStart, OfASlice_IsClamped_WhateverItsDType) {
   of_dtype(DType::kU32, {0, 1, 2, 3, 2147483648.0, 4294967295.0}, {4294967295.0, 2147483648.0, 0, 1, 2, 3});
 }
 
-TEST(EachStart, OfAnUpdate_IsClamped) {
+TEST(EachStart, UpdateStarts_AreClampedAsForOneExample) {
   const HostArray x = random({4, 5}, -1, 1), xs = random({6, 4, 5}, -1, 1), u = random({2, 5}, -1, 1, 2),
                   us = random({6, 2, 5}, -1, 1, 3);
   const HostArray i = starts(DType::kI32, {0, 1, 2, 3, -7, 100}), j = starts(DType::kI32, {0, 1, 2, 3, 4, 5});

@@ -69,7 +69,7 @@ TEST(Vjp, LeavesOutWhatIsNotAskedFor) {
             "  return d e\n");
 }
 
-TEST(Vjp, OfAnInputThatNothingDependsOnIsZeros) {
+TEST(Vjp, AnUnusedInput_HasAGradientOfZeros) {
   Program first = trace({{f64, {2}}, {f64, {3}}}, [](auto v) { return std::vector{v[0]}; });
   auto results = evaluate(vjp(first, {true, true}), {filled(5, {2}), filled(6, {3}), filled(7, {2})});
   EXPECT_THAT(results[0].values, ElementsAre(5, 5));
@@ -90,7 +90,7 @@ TEST(Vjp, AddsUpWhatFlowsFromSeveralUsesAndOutputs) {
   EXPECT_EQ(results[4].values[0], 101 * (2 * 4 + 1) + 10 * 3);
 }
 
-TEST(Vjp, OfAnInteger_ThrowsTraceErrorNamingInputAndDType) {
+TEST(Vjp, AnIntegerInput_ThrowsTraceErrorNamingInputAndDType) {
   Program program = trace({{f32, {2}}, {DType::kI32, {2}}}, [](auto v) { return std::vector{v[0], v[1]}; });
   EXPECT_THAT(
       error_of<TraceError>([&] {
@@ -104,7 +104,7 @@ TEST(Vjp, OfAnInteger_ThrowsTraceErrorNamingInputAndDType) {
   EXPECT_NO_THROW(vjp(program, {true, false}));
 }
 
-TEST(Vjp, OfVjpIsTheSecondDerivative) {
+TEST(Vjp, AVjpOfAVjp_IsTheSecondDerivative) {
   Program tanh = trace({{f64, {}}}, [](auto v) { return std::vector{lax::tanh(v[0])}; });
   Program gradient = trace({{f64, {}}}, [&](auto v) {
     const Value inputs[] = {v[0], lax::full_like(v[0], 1)};
@@ -116,13 +116,13 @@ TEST(Vjp, OfVjpIsTheSecondDerivative) {
   EXPECT_NEAR(results[1].values[0], -2 * y * (1 - y * y), 1e-12);
 }
 
-TEST(Vjp, OfEqualsAtTheMaximumSharesEvenly) {
+TEST(Vjp, EqualMaxima_ShareTheGradientEvenly) {
   Program largest = trace({{f64, {4}}}, [](auto v) { return std::vector{lax::reduce_max(v[0], {0})}; });
   auto results = evaluate(vjp(largest, {true}), {HostArray{f64, {4}, {1, 5, 5, 2}}, scalar(3)});
   EXPECT_THAT(results[1].values, ElementsAre(0, 1.5, 1.5, 0));
 }
 
-TEST(Vjp, OfAProductWithZerosNeedsNoDivision) {
+TEST(Vjp, AProductWithZeros_HasItsExactGradient) {
   Program product = trace({{f64, {3}}}, [](auto v) { return std::vector{lax::reduce_prod(v[0], {0})}; });
   Program backwards = vjp(product, {true});
   EXPECT_THAT(evaluate(backwards, {HostArray{f64, {3}, {2, 0, 5}}, scalar(1)})[1].values,
@@ -144,7 +144,7 @@ Value network_loss(std::span<const Value> v) {
   return lax::neg(lax::reduce_sum(lax::mul(log_probabilities, labels), {0, 1}));
 }
 
-TEST(Vjp, OfANetworksLossAgreesWithFiniteDifferences) {
+TEST(Vjp, ANetworksLoss_AgreesWithFiniteDifferences) {
   std::vector<HostArray> inputs = {random({6, 5}, -1, 1, 1), random({5, 3}, -1, 1, 2),
                                    random({4, 6}, -1, 1, 3), filled(0, {4, 3})};
   for (std::size_t row = 0; row < 4; ++row) inputs[3].values[row * 3 + row % 3] = 1;
@@ -175,7 +175,7 @@ TEST(Vjp, OfANetworksLossAgreesWithFiniteDifferences) {
   }
 }
 
-TEST(Vjp, OfAReplicatedValueIsSummedOverTheDevicesThatUseIt) {
+TEST(Vjp, AReplicatedInputsGradient_IsSummedOverTheDevicesThatUseIt) {
   AxisEnvScope axes(AxisEnv({{"i", 4}}));
   // The loss of data parallelism: w is the same everywhere, x is not, and the sum is over all devices.
   Program loss = trace({{f32, {2}}, {f32, {2}, false, {"i"}}},
@@ -192,7 +192,7 @@ TEST(Vjp, OfAReplicatedValueIsSummedOverTheDevicesThatUseIt) {
             "  return f j h\n");
 }
 
-TEST(Vjp, OfCollectivesAreTheCollectivesThatUndoThem) {
+TEST(Vjp, Collectives_AreTransposedToTheirCounterparts) {
   AxisEnvScope axes(AxisEnv({{"i", 4}}));
   auto backwards = [](auto function) {
     return to_string(vjp(
@@ -210,7 +210,7 @@ TEST(Vjp, OfCollectivesAreTheCollectivesThatUndoThem) {
               HasSubstr("ppermute[axes=(i) axis_size=4 pairs=[1->0,3->2]] b"));
 }
 
-TEST(Vjp, OfAGatheredReplicatedValueIsSummed) {
+TEST(Vjp, AGatheredReplicatedInputsGradient_IsSummed) {
   AxisEnvScope axes(AxisEnv({{"i", 4}}));
   Program program = trace({{f32, {2}}}, [](auto v) { return std::vector{lax::all_gather(v[0], "i", 0)}; });
   Program backwards = vjp(program, {true});
@@ -219,7 +219,7 @@ TEST(Vjp, OfAGatheredReplicatedValueIsSummed) {
   EXPECT_EQ(backwards.equations.back().primitive, &psum_p());
 }
 
-TEST(Vmap, OfAGradientGivesOneForEachExample) {
+TEST(Vmap, AGradient_GivesOneForEachExample) {
   // d(w·x)²/dw = 2 (w·x) x
   Program loss = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
     Value y = lax::reduce_sum(lax::mul(v[0], v[1]), {0});
@@ -233,7 +233,7 @@ TEST(Vmap, OfAGradientGivesOneForEachExample) {
   EXPECT_THAT(results[1].values, ElementsAre(2, 0, 0, 12, 12, 12));
 }
 
-TEST(Vmap, OfWhatDependsOnNoBatchedInputIsBroadcast) {
+TEST(Vmap, OutputsOfUnbatchedInputs_AreBroadcast) {
   Program program = trace({{f64, {2}}, {f64, {}}}, [](auto v) { return std::vector{lax::neg(v[0]), v[1]}; });
   auto results = evaluate(vmap(program, {false, true}, {3}), {filled(2, {2}), filled(7, {3})});
   EXPECT_EQ(results[0].shape, (Shape{3, 2}));
@@ -283,7 +283,7 @@ TEST(Inline, KeepsCallSites) {
   for (const Equation& equation : vjp(program, {true}).equations) EXPECT_EQ(equation.site.line, site.line);
 }
 
-TEST(Inline, OfTooFewInputs_ThrowsError) {
+TEST(Inline, TooFewInputs_ThrowError) {
   Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) { return std::vector{v[0]}; });
   Builder builder;
   const Value x = builder.input({f32, {2}});

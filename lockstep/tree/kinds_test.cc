@@ -189,7 +189,7 @@ TEST(SharedPtr, OthersKeepTheirTree) {
   EXPECT_EQ(inner.use_count(), 3);
 }
 
-TEST(SharedPtr, OfItsOwn_IsChangedWhereItIs) {
+TEST(SharedPtr, AnUnsharedTree_IsChangedInPlace) {
   auto mine = std::make_shared<Layer>(Layer{1, 2});
   const Layer* place = mine.get();
   tree::for_each_leaf(mine, [](Array& x) { x = negated(x); });

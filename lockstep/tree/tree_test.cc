@@ -44,7 +44,7 @@ std::vector<std::string> structure_of(Tree tree) {
   return structure.seen;
 }
 
-TEST(Leaves, OfEveryKindOfTree_ComeInOrder) {
+TEST(Leaves, TreesOfEveryKind_GiveThemInOrder) {
   EXPECT_THAT(leaves_of(Array(1)), ElementsAre(1));
   EXPECT_THAT(leaves_of(std::vector<Array>{1, 2}), ElementsAre(1, 2));
   EXPECT_THAT(leaves_of(std::array<Array, 3>{1, 2, 3}), ElementsAre(1, 2, 3));
@@ -57,7 +57,7 @@ TEST(Leaves, OfEveryKindOfTree_ComeInOrder) {
   EXPECT_THAT(leaves_of(3.5), IsEmpty());
 }
 
-TEST(Leaves, OfNestedAggregates_ComeInOrderOfTheFields) {
+TEST(Leaves, NestedAggregates_GiveThemInFieldOrder) {
   Model model{.layers = {{1, 2}, {3, 4}}, .scale = Array(5)};
   EXPECT_THAT(leaves_of(model), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(leaves_of(std::pair(model, std::map<std::string, Model>{{"x", model}})),
@@ -86,7 +86,7 @@ struct WithEmpty {
   OnlyArray only;
 };
 
-TEST(Leaves, OfAggregatesOfArrays_ComeInOrder) {
+TEST(Leaves, AggregatesOfArrays_GiveThemInOrder) {
   EXPECT_THAT(leaves_of(Arrays{{1, 2, 3}, 4}), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(leaves_of(WithEmpty{.only = {{1, 2}}}), ElementsAre(1, 2));
   const Nested nested{.first = {1, 2},

@@ -45,7 +45,7 @@ std::vector<int> culprits(const Stall& stall) {
   return all;
 }
 
-TEST(Diagnosis, OfProcessesThatAllWork_IsNothing) {
+TEST(Diagnosis, ProcessesThatAllWork_AreNoStall) {
   EXPECT_THAT(diagnose(std::vector{running(0), running(1)}), IsEmpty());
   EXPECT_THAT(diagnose({}), IsEmpty());
 }
@@ -65,7 +65,7 @@ TEST(Diagnosis, NamesWhoIsAwaited_AndWhatItDoes) {
       "which has been in its own code since step at train.cc:30, 12 s ago; it sleeps (clock_nanosleep)");
 }
 
-TEST(Diagnosis, OfAChain_BlamesItsEnd) {
+TEST(Diagnosis, AChainOfWaits_BlamesItsEnd) {
   // 0 and 1 wait for 2, which waits for 3 in something else.
   const auto stalls =
       diagnose(std::vector{waiting(0, {2}), waiting(1, {2}), waiting(2, {3}, 2, 30), running(3)});
@@ -74,7 +74,7 @@ TEST(Diagnosis, OfAChain_BlamesItsEnd) {
   EXPECT_EQ(stalls[0].seconds, 30);
 }
 
-TEST(Diagnosis, OfTwoStallsAtOnce_TellsThemApart) {
+TEST(Diagnosis, TwoStallsAtOnce_AreToldApart) {
   const auto stalls =
       diagnose(std::vector{waiting(0, {1}, 1, 5), running(1), waiting(2, {3}, 2, 9), running(3)});
   ASSERT_THAT(stalls, SizeIs(2));
@@ -82,7 +82,7 @@ TEST(Diagnosis, OfTwoStallsAtOnce_TellsThemApart) {
   EXPECT_THAT(culprits(stalls[1]), ElementsAre(1));
 }
 
-TEST(Diagnosis, OfARing_NamesAllInIt) {
+TEST(Diagnosis, ARingOfWaits_NamesTheProcessesInIt) {
   const std::vector all = {waiting(0, {1}, 1), waiting(1, {0}, 2), waiting(2, {0}, 3)};
   const auto stalls = diagnose(all);
   ASSERT_THAT(stalls, ::testing::Not(IsEmpty()));
@@ -92,7 +92,7 @@ TEST(Diagnosis, OfARing_NamesAllInIt) {
 }
 
 // The reports of processes are of slightly different moments.
-TEST(Diagnosis, OfOneThatHasComeMeanwhile_IsNothing) {
+TEST(Diagnosis, AProcessThatHasArrivedMeanwhile_IsNoStall) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), waiting(1, {0})}), IsEmpty())
       << "both are in the same operation";
   ProcessReport arriving = waiting(1, {});
@@ -109,7 +109,7 @@ ProcessReport within_host(int process, std::vector<int> missing, std::uint64_t c
 }
 
 // On a busy machine, 0 has not run since 1 came to the operation, or still copies its data.
-TEST(Diagnosis, OfOneThatHasGoneOnFromAnOperationWithinAHost_IsNothing) {
+TEST(Diagnosis, AProcessPastAnOperationWithinAHost_IsNoStall) {
   EXPECT_THAT(diagnose(std::vector{within_host(0, {1}, 5), within_host(1, {0}, 6)}), IsEmpty());
   const auto stalls = diagnose(std::vector{within_host(0, {1}, 5), within_host(1, {2}, 6), running(2)});
   ASSERT_THAT(stalls, SizeIs(1));
@@ -133,7 +133,7 @@ ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t co
   return report;
 }
 
-TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNoProcess) {
+TEST(Diagnosis, DataThatDoNotArrive_NameTheHostsAndNoProcess) {
   // 0 and 2 are in the same operation.
   const std::vector stopped = {over_hosts(0, {2}, 5, 5, {{2, 11.4}}), over_hosts(1, {2}, 5, 5, {{2, 11}}),
                                over_hosts(2, {0}, 5, 5, {{0, 10}, {1, 10}})};
@@ -158,14 +158,14 @@ TEST(Diagnosis, OfDataThatDoNotArrive_NamesTheHostsAndNoProcess) {
   }
 }
 
-TEST(Diagnosis, OfDataOnTheirWay_IsNothing) {
+TEST(Diagnosis, DataOnTheirWay_AreNoStall) {
   EXPECT_THAT(diagnose(std::vector{over_hosts(0, {2}, 5, 5, {{2, 0.3}}), over_hosts(2, {0}, 5, 5)}),
               IsEmpty());
   EXPECT_THAT(diagnose(std::vector{over_hosts(0, {2}, 5, 5), over_hosts(2, {0}, 6, 6, {{0, 0.2}})}),
               IsEmpty());
 }
 
-TEST(Diagnosis, OfDifferentCallsAtOneCount_IsARing) {
+TEST(Diagnosis, DifferentCallsAtTheSameCount_AreARing) {
   ProcessReport other = over_hosts(2, {0}, 5, 5);
   other.threads.front().doing.back().operation = 999;
   const auto stalls = diagnose(std::vector{over_hosts(0, {2}, 5, 5), other});
@@ -174,7 +174,7 @@ TEST(Diagnosis, OfDifferentCallsAtOneCount_IsARing) {
 }
 
 // 0 waits for 1 and 2, and each of these for 3, which works.
-TEST(Diagnosis, OfTwoChainsToOneCulprit_IsNoRing) {
+TEST(Diagnosis, TwoChainsToOneCulprit_AreNoRing) {
   const auto stalls =
       diagnose(std::vector{waiting(0, {1, 2}, 1), waiting(1, {3}, 2), waiting(2, {3}, 3), running(3)});
   ASSERT_THAT(stalls, SizeIs(1));
@@ -187,7 +187,7 @@ TEST(Diagnosis, OfTwoChainsToOneCulprit_IsNoRing) {
 }
 
 // Each of many hosts waits for the one before it.
-TEST(Diagnosis, OfALargeRingOfHosts_LooksAtEachWaitOnce) {
+TEST(Diagnosis, ALargeRingOfHosts_IsDiagnosed) {
   constexpr int kHosts = 4000;
   std::vector<ProcessReport> all;
   for (int p = 0; p < kHosts; ++p) all.push_back(over_hosts(p, {(p + kHosts - 1) % kHosts}, 5, 5));
@@ -203,7 +203,7 @@ TEST(Diagnosis, OfALargeRingOfHosts_LooksAtEachWaitOnce) {
   EXPECT_THAT(stalls[0].ring, SizeIs(kHosts));
 }
 
-TEST(Diagnosis, OfAStoppedProcess_BlamesItWhateverItWasIn) {
+TEST(Diagnosis, AStoppedProcess_IsBlamedWhateverItWasIn) {
   for (ProcessReport stopped : {running(1), waiting(1, {0}), waiting(1, {0}, 2)}) {
     stopped.evidence.state = 'T';
     const auto stalls = diagnose(std::vector{waiting(0, {1}), stopped});
@@ -242,7 +242,7 @@ TEST(Diagnosis, GivesEachReasonItsOwn) {
   EXPECT_EQ(reason(early), Reason::kNotCome);
 }
 
-TEST(Diagnosis, OfADeclaredPhase_IsInformation) {
+TEST(Diagnosis, ADeclaredPhase_IsReportedAsWaiting) {
   const std::vector all = {waiting(0, {1}), doing(1, Kind::kPhase, "load")};
   const auto stalls = diagnose(all);
   ASSERT_THAT(stalls, SizeIs(1));
@@ -251,7 +251,7 @@ TEST(Diagnosis, OfADeclaredPhase_IsInformation) {
   EXPECT_THAT(describe(stalls[0], all), HasSubstr("is in phase \"load\" (at train.cc:20) for 11 s"));
 }
 
-TEST(Diagnosis, OfProcessesOnTheirWayToTheMachineCodeOfAnother_BlamesTheCompiler) {
+TEST(Diagnosis, ProcessesAwaitingCompiledCode_BlameTheCompilingProcess) {
   ProcessReport taker = waiting(1, {0}, 0, 12, Kind::kAnswer);
   const auto stalls = diagnose(std::vector{doing(0, Kind::kCompile, "step"), taker, waiting(2, {1})});
   ASSERT_THAT(stalls, SizeIs(1));
@@ -259,7 +259,7 @@ TEST(Diagnosis, OfProcessesOnTheirWayToTheMachineCodeOfAnother_BlamesTheCompiler
 }
 
 // The parts come to process 0, whose word the others wait for.
-TEST(Diagnosis, OfASaveTogether_BlamesTheSlowDisk) {
+TEST(Diagnosis, AJointSave_BlamesTheProcessStillSaving) {
   const auto answer = [](int process, int from) {
     ProcessReport report = waiting(process, {from}, 0, 12, Kind::kAnswer);
     report.threads.front().doing.back().what = "the end of a checkpoint";
@@ -273,7 +273,7 @@ TEST(Diagnosis, OfASaveTogether_BlamesTheSlowDisk) {
   EXPECT_THAT(describe(stalls[0], all), HasSubstr("wait for the end of a checkpoint; all for process 1"));
 }
 
-TEST(Diagnosis, OfASaveInTheBackground_IsNothing) {
+TEST(Diagnosis, ABackgroundSave_IsNoStall) {
   ProcessReport saving = running(0);
   ThreadReport writer{.tid = 200};
   writer.doing = {{.kind = Kind::kAnswer, .what = "a part of a checkpoint", .seconds = 60}};
@@ -283,7 +283,7 @@ TEST(Diagnosis, OfASaveInTheBackground_IsNothing) {
   EXPECT_THAT(diagnose(std::vector{saving, running(1)}), IsEmpty());
 }
 
-TEST(Diagnosis, OfProcessesThatJoin_BlamesWhoHasNotCome) {
+TEST(Diagnosis, JoiningProcesses_BlameTheOneThatHasNotCome) {
   ProcessReport joining = waiting(0, {1, 2}, 3, 12, Kind::kInitialize), late{.process = 2, .pid = 102};
   ProcessReport other = waiting(1, {0, 2}, 3, 11, Kind::kInitialize);
   late.evidence = {.state = 'S', .call = "clock_nanosleep"};
@@ -295,7 +295,7 @@ TEST(Diagnosis, OfProcessesThatJoin_BlamesWhoHasNotCome) {
   EXPECT_THAT(describe(stalls[0], all), HasSubstr("wait in initialize(); all for process 2"));
 }
 
-TEST(Diagnosis, OfABarrierWithManyMissing_CountsThoseWhoAreThere) {
+TEST(Diagnosis, ABarrierWithATruncatedMissingList_BlamesTheAbsentProcess) {
   std::vector<ProcessReport> all;
   for (int p = 0; p < 40; ++p) {
     ProcessReport report = waiting(p, {}, 5, 12, Kind::kBarrier);
@@ -364,7 +364,7 @@ ProcessReport in_own_code(int process, const std::string& programs) {
 }
 
 // On GPUs no process sees whom its devices wait for.
-TEST(Diagnosis, OfDevicesThatWait_BlamesWhoHasLaunchedFewer) {
+TEST(Diagnosis, DevicesThatWait_BlameTheProcessWithFewerLaunches) {
   for (const bool in_its_launch : {false, true}) {
     const std::vector all = {awaiting(0, "aba", in_its_launch), awaiting(1, "aba", in_its_launch),
                              in_own_code(2, "ab")};
@@ -380,7 +380,7 @@ TEST(Diagnosis, OfDevicesThatWait_BlamesWhoHasLaunchedFewer) {
   }
 }
 
-TEST(Diagnosis, OfDevicesThatAllHaveLaunchedFor_BlamesNobody) {
+TEST(Diagnosis, DevicesWithEqualLaunches_BlameNobody) {
   EXPECT_THAT(diagnose(std::vector{awaiting(0, "aba"), awaiting(1, "aba"), in_own_code(2, "aba")}),
               IsEmpty());
   std::vector all = {awaiting(0, "aba"), awaiting(1, "aba"), awaiting(2, "aba")};
@@ -401,7 +401,7 @@ TEST(Diagnosis, OfDevicesThatAllHaveLaunchedFor_BlamesNobody) {
       SizeIs(1));
 }
 
-TEST(Diagnosis, OfDevicesInDifferentPrograms_IsARing_WhoseCauseIsTheMinority) {
+TEST(Diagnosis, DevicesInDifferentPrograms_AreARingCausedByTheMinority) {
   for (const std::string other : {"abx", "abxa", "abxab"}) {
     const std::vector all = {awaiting(0, "aba"), awaiting(1, other), awaiting(2, "aba")};
     const auto stalls = diagnose(all);
@@ -414,7 +414,7 @@ TEST(Diagnosis, OfDevicesInDifferentPrograms_IsARing_WhoseCauseIsTheMinority) {
   }
 }
 
-TEST(Difference, OfTheSamePrograms_IsNone_HoweverFarEachHasCome) {
+TEST(Difference, TheSamePrograms_HaveNone_HoweverFarEachHasCome) {
   EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}),
             std::nullopt);
   EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}));
@@ -445,7 +445,7 @@ TEST(Difference, LooksAtNoMoreThanTheLogs) {
   EXPECT_EQ(find_difference(all), std::nullopt);
 }
 
-TEST(Difference, OfAMeshThatSeveralThreadsLaunchOver_SaysNothing) {
+TEST(Difference, AMeshWithLaunchesOfSeveralThreads_HasNone) {
   ProcessReport other = launched(1, "bacabc");
   other.meshes[0].unordered = true;
   EXPECT_EQ(find_difference(std::vector{launched(0, "abcabc"), other}), std::nullopt);

@@ -114,7 +114,7 @@ TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
   EXPECT_THAT(watch.failure()->message, HasSubstr("longer than --stall-timeout 30 s"));
 }
 
-TEST(JobWatch, OfAProcessThatIsBetweenTwoThings_LooksOnceMoreBeforeItSpeaks) {
+TEST(JobWatch, AProcessBetweenTwoOperations_IsReportedOnlyAtTheNextLook) {
   JobWatch watch(2, 10, std::nullopt);
   std::chrono::steady_clock::time_point now{seconds(1000)};
   const auto look = [&](int waited, bool compiles) {
@@ -142,7 +142,7 @@ TEST(JobWatch, OfAProcessThatIsBetweenTwoThings_LooksOnceMoreBeforeItSpeaks) {
 }
 
 // For 20 s process 0 is in a collective and waits for nobody, and then for process 1.
-TEST(JobWatch, OfAProcessThatIsAwaitedOnlyLater_CountsFromThen) {
+TEST(JobWatch, AProcessAwaitedOnlyLater_IsCountedFromThen) {
   JobWatch watch(2, 10, std::nullopt);
   std::chrono::steady_clock::time_point now{seconds(1000)};
   std::vector<int> said;
@@ -162,7 +162,7 @@ TEST(JobWatch, OfAProcessThatIsAwaitedOnlyLater_CountsFromThen) {
   EXPECT_THAT(said, ElementsAre(30, 40));
 }
 
-TEST(JobWatch, OfDevicesThatWaitForEachOther_FailsTheJobWithTheMinority) {
+TEST(JobWatch, DevicesThatWaitForEachOther_FailTheJobNamingTheMinority) {
   JobWatch watch(3, 10, 30);
   std::chrono::steady_clock::time_point now{seconds(1000)};
   std::vector<std::string> lines;

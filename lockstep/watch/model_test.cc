@@ -327,7 +327,7 @@ Said watch_model(Model& model, int seed) {
   return said;
 }
 
-TEST(DiagnosisOfAModel, OfASlowButCorrectJob_SaysNothing) {
+TEST(DiagnosisOfAModel, ASlowButCorrectJob_ReportsNothing) {
   const int count = testing::rounds("LOCKSTEP_TEST_SLOW_JOBS", 40, 500);
   for (int seed = 0; seed < count; ++seed) {
     Model model(seed, seed % 4 == 0 ? Fault::kCutForAMoment : Fault::kNone);
@@ -336,7 +336,7 @@ TEST(DiagnosisOfAModel, OfASlowButCorrectJob_SaysNothing) {
   }
 }
 
-TEST(DiagnosisOfAModel, OfAJobWithAFault_NamesTheFaultOnly) {
+TEST(DiagnosisOfAModel, AJobWithAFault_NamesOnlyTheFault) {
   const int count = testing::rounds("LOCKSTEP_TEST_FAULTS", 26, 250);
   for (int seed = 0; seed < count; ++seed) {
     const Fault fault = kFaults[static_cast<std::size_t>(seed) % kFaults.size()];

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-TEST(ProportionalMemory, OfAPageThatTwoProcessesMap_CountsAHalf) {
+TEST(ProportionalMemory, APageMappedByTwoProcesses_CountsHalf) {
   if (!read_proportional_bytes(getpid())) GTEST_SKIP() << "this kernel reports no proportional memory";
   constexpr std::size_t kShared = 64 * kMiB;
   void* const shared = mmap(nullptr, kShared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -52,7 +52,7 @@ std::string run_job(int processes, const std::string& child, const std::string& 
   return own;
 }
 
-TEST(FirstCause, OfADivergence_IsTheMinority_CaughtOrNot) {
+TEST(FirstCause, ADivergence_NamesTheMinority_CaughtOrNot) {
   for (const char* how : {"caught", "uncaught", "assert_equal"}) {
     const std::string lines = run_job(3, "the_last_diverges", how);
     EXPECT_THAT(lines, AllOf(::testing::ContainsRegex("^lockstep: (the job failed: )?process 2 \\(host "),
@@ -62,7 +62,7 @@ TEST(FirstCause, OfADivergence_IsTheMinority_CaughtOrNot) {
   }
 }
 
-TEST(FirstCause, OfADivergenceOfTwo_IsBoth) {
+TEST(FirstCause, ADivergenceOfTwoProcesses_NamesBoth) {
   EXPECT_THAT(
       run_job(2, "the_last_diverges", "caught"),
       ::testing::ContainsRegex("job failed: processes 0 \\(host .*\\), 1 \\(host .*\\) diverged: process "
@@ -75,7 +75,7 @@ LOCKSTEP_CHILD(the_last_returns_while_others_wait) {
   pmap([](Array x) { return psum(x, "i"); })(ones({1, 4})).block_until_ready();
 }
 
-TEST(FirstCause, OfAnEarlyLeaver_IsTheOneThatHasLeft) {
+TEST(FirstCause, AProcessThatLeavesEarly_IsNamed) {
   EXPECT_THAT(run_job(2, "the_last_returns_while_others_wait", ""),
               ::testing::ContainsRegex("job failed: process 1 \\(host .*\\) left the job early: process 0 "));
 }

@@ -198,7 +198,7 @@ TEST(Adam, TheFirstStepInF32_HasEveryDigit) {
   EXPECT_NEAR(ema.update(g, ema.init(p)).first.item<float>(), 1, 3e-7);
 }
 
-TEST(Schedules, OfTheUsersOwn_MayBeToldTheDtype) {
+TEST(Schedules, AUsersSchedule_MayTakeTheDType) {
   const Array p = zeros({1}, float64), g = ones({1}, float64);
   const auto told = optim::sgd(
       optim::Schedule([](const Array& count, DType dtype) { return 0.1 * (1.0 + astype(count, dtype)); }));
@@ -207,7 +207,7 @@ TEST(Schedules, OfTheUsersOwn_MayBeToldTheDtype) {
   EXPECT_EQ(not_told.update(g, not_told.init(p), p).first.item<double>(), -0.125);
 }
 
-TEST(GlobalNorm, OfF16_DoesNotOverflow) {
+TEST(GlobalNorm, F16Gradients_DoNotOverflow) {
   const Array g = full({2, 512}, 400, float16);
   EXPECT_EQ(optim::global_norm(g).item<float>(), 12800);
   const Array clipped = optim::clip_by_global_norm(g, 12.8);

@@ -144,7 +144,7 @@ TEST_F(TwoHosts, StartedWithEncrypt_ExchangeThroughTls) {
   }
 }
 
-TEST_F(TwoHosts, OfWhichOneProcessDoesNotEncrypt_SayIt) {
+TEST_F(TwoHosts, EncryptionOffInOneProcess_IsAnErrorThatNamesIt) {
   const std::string log =
       run({LOCKSTEP_START_ON_HOSTS, "nothing", "sh", "-c",
            "LOCKSTEP_DATA_TLS=$((LOCKSTEP_PROCESS_ID != 2)) exec \"$0\"", LOCKSTEP_EXCHANGE});
@@ -194,7 +194,7 @@ TEST_F(TwoHosts, WhenAProcessIsKilledWhileSumsAreInFlight_TheOthersNameIt) {
 
 /// Where a cluster says how UCX is to go, it carries what CPUs say to each other. GPUs have their plugin's
 /// own network, and a UCX that takes hold of their memory would only be in its way.
-TEST_F(TwoHosts, OfGpusNeedNoUcx_EvenWhereItIsConfigured) {
+TEST_F(TwoHosts, GpusDoNotLoadUcx_EvenWhereItIsConfigured) {
   const testing::TemporaryFolder folder;
   for (const bool on_gpus : {false, true}) {
     Variables settings = {{"UCX_TLS", "tcp"}};

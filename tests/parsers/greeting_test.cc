@@ -34,7 +34,7 @@ std::string pass(Side& side, const std::string& bytes) {
   return answer;
 }
 
-TEST(Greeting, OfAConnectingStranger_ProvesNothing) {
+TEST(Greeting, AConnectingStranger_ProvesNothing) {
   const Gate gate(kJob, false);
   const std::string hello = GreetingCall(kJob, {"host", 4711}).first_bytes();
   const std::string credential = make_credential(kJob, {"host", 4711}, {"lockstep greeting 1", "numbers"});
@@ -51,7 +51,7 @@ TEST(Greeting, OfAConnectingStranger_ProvesNothing) {
                }});
 }
 
-TEST(Greeting, OfAStrangerWhoListens_ProvesNothing) {
+TEST(Greeting, AListeningStranger_ProvesNothing) {
   const std::string magic = GreetingCall(kJob, {}).first_bytes().substr(0, 16);
   fuzz<Error>({.name = "greeting of a listening side",
                .seeds = {magic + 'c' + std::string(16, 'n'), greeting_refusal("another \xc3\xa9 job"),
@@ -66,7 +66,7 @@ TEST(Greeting, OfAStrangerWhoListens_ProvesNothing) {
                }});
 }
 
-TEST(HttpRefusal, OfAnyFrames_AnswersOnce) {
+TEST(HttpRefusal, AnyFrames_GetABoundedAnswer) {
   using namespace std::literals;
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"s + "\0\0\0\4\0\0\0\0\0"s;
   fuzz<Error>({.name = "frames of HTTP/2",

@@ -104,7 +104,7 @@ TEST(DeviceMesh, PutsTheProcessesOfGpusTogether) {
             json({0, 1, 4, 5, 2, 3, 6, 7}));
 }
 
-TEST(DeviceMesh, WhatCannotBe_IsRefused) {
+TEST(DeviceMesh, ShapesThatDoNotFitTheSlice_AreRefused) {
   const Slice slice(written()["create_device_mesh"].at(7));  // v5e:4x4
   const auto error_of = [](const std::function<void()>& action) {
     return testing::error_of<ShardingError>(action);

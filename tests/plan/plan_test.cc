@@ -112,7 +112,7 @@ nlohmann::json train(const std::string& topology) {
   return test::plan_in(processes.folder(0));
 }
 
-TEST(Plan, OfCpus_AStepIsCompiled_AndReadingAnElementEndsIt) {
+TEST(Plan, ForCpus_AStepIsCompiled_AndReadingAnElementEndsIt) {
   const nlohmann::json plan = train("cpu:4x4");
   EXPECT_EQ(plan["devices"], 16);
   EXPECT_EQ(plan["hosts"], 4);
@@ -127,7 +127,7 @@ TEST(Plan, OfCpus_AStepIsCompiled_AndReadingAnElementEndsIt) {
   }
 }
 
-TEST(Plan, OfTpus_TheCollectivesAreThoseOfAsManyCpus) {
+TEST(Plan, ForTpus_TheCollectivesAreThoseOfAsManyCpus) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   const nlohmann::json tpus = train("v5e:4x4"), cpus = train("cpu:4x4");
   EXPECT_EQ(tpus["device_kind"], "TPU v5 lite");
@@ -163,7 +163,7 @@ TEST(ShapeOf, IsEnoughToLowerAndCompile_AndNotToRun) {
   error_of<DescribedError>([&] { value.item<float>(); });
 }
 
-TEST(Plan, OfATopologyThatThereIsNot_SaysWhichThereAre) {
+TEST(Plan, AnUnknownTopology_ListsTheKnownOnes) {
   const auto refuse = [](const std::string& topology) {
     return run_processes({.child = "cannot_describe", .env = {{"LOCKSTEP_TOPOLOGY", topology}}})[0].log;
   };
@@ -192,7 +192,7 @@ LOCKSTEP_CHILD(is_too_large) {
   say("went on");
 }
 
-TEST(Plan, WhatDoesNotFit_SaysByHowMuch_AndWhatIsLarge) {
+TEST(Plan, AProgramThatDoesNotFit_SaysByHowMuchAndWhatIsLarge) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<std::string> words = {"plan", "--topology", "v5e:2x2", "--"};
   for (const std::string& word : testing::command_of_child("is_too_large")) words.push_back(word);

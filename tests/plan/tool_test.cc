@@ -31,7 +31,7 @@ testing::Processes plan(Words arguments, std::chrono::seconds deadline = std::ch
       {.count = 1, .program = LOCKSTEP_TOOL, .arguments = arguments, .deadline = deadline});
 }
 
-TEST(PlanTool, OfCpus_PrintsATableAPictureAndJson) {
+TEST(PlanTool, ForCpus_PrintsATableAndWritesAPicture) {
   testing::Processes text =
       plan({"--topology", "cpu:8x4", "--svg", "plan.svg", "--", kExamples + "/tensor_parallel_mlp"});
   const auto result = text.wait()[0];
@@ -57,7 +57,7 @@ TEST(PlanTool, ASearch_TriesEveryShapeOfTheMesh) {
   EXPECT_THAT(other.log, HasSubstr("made no mesh over all devices with the axes rows,columns"));
 }
 
-TEST(PlanTool, WhatIsNoProgram_OrNoTopology_IsSaidSo) {
+TEST(PlanTool, AMissingProgramOrUnknownTopology_IsAnError) {
   EXPECT_EQ(plan({"--topology", "cpu:2x2", "--", "/nowhere/program"}).wait()[0].exit_code, 127);
   EXPECT_EQ(plan({"--topology", "cpu:2x2"}).wait()[0].exit_code, 2);
   const auto never = plan({"--topology", "cpu:2x2", "--", "/bin/true"}).wait()[0];

@@ -63,7 +63,7 @@ TEST(Collectives, GiveShapes) {
   EXPECT_EQ(lax::all_to_all(x, "b", 0, 0).aval().shape, (Shape{6, 4}));
 }
 
-TEST(Collectives, OfPartsThatDoNotComeOut_NameDimensionAndAxis) {
+TEST(Collectives, ArgumentsThatDoNotFit_AreErrorsThatNameThem) {
   AxisEnvScope axes(mesh());
   Builder builder;
   const Value x = builder.input({f32, {4, 5}}), flags = builder.input({DType::kBool, {4}});

@@ -119,7 +119,7 @@ TEST(Decompositions, ReflectionsThatAreFewerThanTheColumns_GiveOrthonormalColumn
   }
 }
 
-TEST(Decompositions, OfWhatIsNotPositive_AreNan) {
+TEST(Decompositions, CholeskyOfAnIndefiniteMatrix_IsNan) {
   const HostArray x{DType::kF32, {2, 2}, {1, 2, 2, 1}};
   for (const bool lapack : {true, false}) {
     const Program program =

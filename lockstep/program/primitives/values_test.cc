@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(Elementwise, OfOneOperandAgreesWithTheLibrary) {
+TEST(Elementwise, UnaryPrimitives_AgreeWithTheStandardLibrary) {
   const HostArray x = random({16}, -3, 3), positive = random({16}, 0.1, 4);
   struct Case {
     const Primitive& primitive;
@@ -57,7 +57,7 @@ TEST(Elementwise, OfOneOperandAgreesWithTheLibrary) {
   }
 }
 
-TEST(Elementwise, OfTwoOperandsAgreesWithTheLibrary) {
+TEST(Elementwise, BinaryPrimitives_AgreeWithTheStandardLibrary) {
   const HostArray x = random({16}, -3, 3), positive = random({16}, 0.5, 4, 2), y = random({16}, -3, 3, 3);
   const HostArray m = random({16}, 0, 1000, 4, DType::kI32), n = random({16}, 0, 5, 5, DType::kI32);
   HostArray negative = m;
@@ -103,7 +103,7 @@ TEST(Elementwise, OfTwoOperandsAgreesWithTheLibrary) {
   }
 }
 
-TEST(Reduction, OfNothingGivesTheNeutralElement) {
+TEST(Reduction, NoElements_GiveTheNeutralElement) {
   std::vector<HostArray> results = evaluate(
       [](auto x) {
         return std::vector{
@@ -167,7 +167,7 @@ TEST(ArgMax, TakesTheFirstOfEqualsAndNanBeforeAll) {
   EXPECT_THAT(smallest, ElementsAre(0, 0));
 }
 
-TEST(Reduction, OfAnAxisThatIsNotThere_ThrowsShapeError) {
+TEST(Reduction, WrongAxesAndDTypes_Throw) {
   EXPECT_THROW(trace({{DType::kF32, {2, 3}}}, [](auto v) { return std::vector{lax::reduce_sum(v[0], {2})}; }),
                ShapeError);
   EXPECT_THROW(trace({{DType::kF32, {2, 3}}},
@@ -230,7 +230,7 @@ HostArray written_out(const HostArray& lhs, const HostArray& rhs, const DotGener
   return out;
 }
 
-TEST(DotGeneral, OfRandomDimensionsIsTheSumWrittenOut) {
+TEST(DotGeneral, RandomDimensions_GiveTheSumWrittenOut) {
   std::mt19937 bits(7);
   auto below = [&bits](std::size_t n) { return static_cast<std::size_t>(bits() % n); };
   struct Case {
@@ -270,7 +270,7 @@ TEST(DotGeneral, OfRandomDimensionsIsTheSumWrittenOut) {
   }
 }
 
-TEST(DotGeneral, OfSizesThatDoNotFit_NamesBothDimensionsAndShapes) {
+TEST(DotGeneral, SizesThatDoNotFit_NameBothDimensionsAndShapes) {
   try {
     trace({{DType::kF32, {4, 8}}, {DType::kF32, {6, 2}}}, [](auto v) {
       return std::vector{lax::dot_general(v[0], v[1], {{1}, {0}, {}, {}})};
@@ -282,7 +282,7 @@ TEST(DotGeneral, OfSizesThatDoNotFit_NamesBothDimensionsAndShapes) {
   }
 }
 
-TEST(DotGeneral, OfDimensionsThatAreNotThere_ThrowsShapeError) {
+TEST(DotGeneral, InvalidDimensions_ThrowShapeError) {
   auto dot = [](DotGeneralParams p) {
     trace({{DType::kF32, {4, 8}}, {DType::kF32, {8, 4}}},
           [&](auto v) { return std::vector{lax::dot_general(v[0], v[1], p)}; });
