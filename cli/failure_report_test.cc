@@ -37,7 +37,7 @@ class ReportOfAFailure : public ::testing::Test {
   testing::ProcessResult result_;
 };
 
-TEST_F(ReportOfAFailure, OfAStall_HasTheStacksOfAll_BeforeTheyAreEnded) {
+TEST_F(ReportOfAFailure, AStall_ReportsTheStacksOfAllProcessesBeforeTheyAreEnded) {
   const auto report = run(
       {"--stall-warning", "1", "--stall-timeout", "2", "--", LOCKSTEP_STALL_PROCESS, "spin", "1", "3", "60"});
   ASSERT_NE(report, "");
@@ -53,7 +53,7 @@ TEST_F(ReportOfAFailure, OfAStall_HasTheStacksOfAll_BeforeTheyAreEnded) {
   EXPECT_EQ(processes.size(), 3u);
 }
 
-TEST_F(ReportOfAFailure, OfADeath_HasWhatTheProcessesWroteLast) {
+TEST_F(ReportOfAFailure, ADeath_ReportsTheLastOutputOfEachProcess) {
   const auto report =
       run(shell("for i in $(seq 3000); do echo line $i of $LOCKSTEP_PROCESS_ID; done; "
                 "[ $LOCKSTEP_PROCESS_ID = 1 ] && kill -9 $$; sleep 1"));

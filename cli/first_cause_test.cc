@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST(FirstCause, OfARestartThatDoesNotBegin_IsWhatMadeItNecessary) {
+TEST(FirstCause, ARestartThatDoesNotBegin_NamesTheFailureThatCausedIt) {
   Processes job({.program = "/bin/sh",
                  .arguments = {"-c",
                                "printf '#!/bin/sh\\nsleep 0.3; rm -f program; [ $LOCKSTEP_PROCESS_ID = 1 ] "

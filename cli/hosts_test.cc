@@ -45,7 +45,7 @@ TEST(Hosts, RangesOfNames_AreExpandedAsInSlurm) {
   EXPECT_THAT(error_of<Error>([] { parse_hosts("n[1-1000000],m[1-2]"); }), HasSubstr("more than 1000000"));
 }
 
-TEST(Hosts, WhatIsNoHostIsNamed) {
+TEST(Hosts, AnInvalidHost_IsNamedInTheError) {
   for (const char* part : {"b:", "b:0", "b:x", "", ":2", "[::1", "[::1]2", "-b", "[]", "[]:2", "[-b]",
                            "-o[b]", "user@", "user@:2", "user@-oProxyCommand=x", "user@[-b]"}) {
     EXPECT_THAT(error_of<Error>([&] { parse_hosts(std::string("a:2,") + part); }),

@@ -163,7 +163,7 @@ TEST_F(JobTraceOf4, OnHostsBehindRelays_IsOnOneClock) {
   expect_the_sleep_is_seen(trace);
 }
 
-TEST(JobTrace, OfAPartOfTheTime_LastsSoLong) {
+TEST(JobTrace, APartOfTheRun_IsTracedForTheSecondsAsked) {
   const testing::TemporaryFolder folder;
   const std::string file = folder.path() / "trace.pftrace";
   const auto result =
@@ -179,7 +179,7 @@ TEST(JobTrace, OfAPartOfTheTime_LastsSoLong) {
 }
 
 // The job goes on until the trace that another one asks its launcher for is there.
-TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
+TEST(JobTrace, ARunningJob_IsTracedByItsLauncher) {
   const testing::TemporaryFolder folder;
   const std::string file = folder.path() / "trace.pftrace", end = folder.path() / "end";
   const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
@@ -202,7 +202,7 @@ TEST(JobTrace, OfARunningJob_IsTakenByItsLauncher) {
 
 // If the launcher opened the file, it would wait for a FIFO's reader, and /dev/stdout would be its own
 // output.
-TEST(JobTrace, OfARunningJob_IsWrittenToTheGivenFile) {
+TEST(JobTrace, ATraceOfARunningJob_IsWrittenToTheGivenFile) {
   const testing::TemporaryFolder folder;
   const std::string fifo = folder.path() / "fifo", trace = folder.path() / "trace";
   const testing::Variables sockets = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
@@ -238,7 +238,7 @@ TEST(JobTrace, ToAFifoWithoutAReader_IsAnError_AndTheJobContinues) {
                                 HasSubstr("cannot write the trace " + fifo + ": nobody reads from it")));
 }
 
-TEST(JobTrace, OfWhatCannotBeWritten_IsAnErrorBeforeAnythingStarts) {
+TEST(JobTrace, AnUnwritableTraceFile_IsAnErrorBeforeAnythingStarts) {
   const auto result = lockstep({"run", "-n", "2", "--trace", "/nowhere/trace", "--", "echo", "started"});
   EXPECT_EQ(result.exit_code, kUsage);
   EXPECT_THAT(result.log,
@@ -246,7 +246,7 @@ TEST(JobTrace, OfWhatCannotBeWritten_IsAnErrorBeforeAnythingStarts) {
   EXPECT_EQ(lockstep({"run", "-n", "2", "--trace-seconds", "1", "--", "echo", "started"}).exit_code, kUsage);
 }
 
-TEST(JobTrace, OfARestart_HasAFileOfItsOwn) {
+TEST(JobTrace, ARestart_HasATraceFileOfItsOwn) {
   EXPECT_EQ(trace_of_attempt("a/t.pftrace", 0), "a/t.pftrace");
   EXPECT_EQ(trace_of_attempt("a/t.pftrace", 2), "a/t.attempt-2.pftrace");
   EXPECT_EQ(trace_of_attempt("t", 1), "t.attempt-1");

@@ -26,7 +26,7 @@ TEST(LineSplitter, TheRestOfAStreamIsALine) {
   EXPECT_EQ(splitter.finish(), std::nullopt);
 }
 
-TEST(LineSplitter, OfALineThatOverwritesItselfTheLastStateCounts) {
+TEST(LineSplitter, ALineThatOverwritesItself_IsGivenInItsLastState) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("\r10%\r50%"), IsEmpty());
   EXPECT_EQ(splitter.progress(), "50%");

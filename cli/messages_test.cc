@@ -137,7 +137,7 @@ TEST(AgentProtocol, AJobComesBack) {
   EXPECT_EQ(reader.job().attempt, 2);
 }
 
-TEST(AgentProtocol, WhatAllProcessesHaveIsSentOnce) {
+TEST(AgentProtocol, AVariableOfAllProcesses_IsSentOnce) {
   HostJob job{.command = {"program"}};
   job.on_host = 2;
   job.processes = {{.number = 0, .variables = {{"ALL", "same"}, {"OWN", "a"}, {"SOME", "x"}}},

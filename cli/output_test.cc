@@ -90,7 +90,7 @@ TEST_F(OutputTest, ColorsTellProcessesApart) {
   EXPECT_EQ(out_, "\033[36m[0]\033[0m a\n\033[33m[1]\033[0m b\n");
 }
 
-TEST_F(OutputTest, OfSeveralHostsEachIsNamed) {
+TEST_F(OutputTest, LinesOfSeveralHosts_NameTheirHost) {
   Output output(2, {"a", "b"}, file(out_), terminal(err_, true));
   output.feed(1, Stream::kOut, "out\n");
   output.feed(0, Stream::kErr, "err\n");
@@ -150,7 +150,7 @@ TEST(LogFiles, InASharedFolderOnlyTheOwnProcessesLogsAreOfAnEarlierRun) {
   EXPECT_EQ(log("process-3.log"), "first");
 }
 
-TEST_F(OutputTest, WhatIsNotShownIsStillLogged) {
+TEST_F(OutputTest, OutputThatIsNotShown_IsStillLogged) {
   testing::TemporaryFolder folder;
   Output output(2, {}, file(out_), file(err_));
   output.keep_logs(folder.path(), 0);

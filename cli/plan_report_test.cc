@@ -81,7 +81,7 @@ TEST(PlanReport, ThePictureHasABarForEachPart) {
                          HasSubstr("10.00 ms"), HasSubstr("</svg>")));
 }
 
-TEST(PlanReport, WhatIsNoPlan_IsRefused) {
+TEST(PlanReport, TextThatIsNoPlan_IsRefused) {
   EXPECT_THROW(read_plan("{"), Error);
   EXPECT_THROW(read_plan("{}"), Error);
 }

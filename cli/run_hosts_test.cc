@@ -140,7 +140,7 @@ TEST_F(RunHosts, OtherOutputOnAnAgentsConnection_IsShown) {
                                 HasSubstr("lockstep: host b: started\\tx\\ty\n")));
 }
 
-TEST_F(RunHosts, WhatALoginPrintsDoesNotDisturb) {
+TEST_F(RunHosts, OutputOfALoginScript_IsIgnored) {
   const auto result = lockstep(run("a:1,b:1", rsh("echo Welcome; echo 'to you' >&2; exec sh -c \"$*\"")) +
                                shell("echo here"));
   EXPECT_EQ(result.exit_code, 0);
@@ -386,7 +386,7 @@ TEST_F(TwoHosts, AreReachedBySsh) {
                                 HasSubstr("process 2 (host 10.77.0.2, pid "), HasSubstr("exit status 7")));
 }
 
-TEST_F(TwoHosts, WhatSshSaysIsSaid) {
+TEST_F(TwoHosts, AnErrorOfSsh_IsShown) {
   const auto result = testing::run_processes(
       two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:2 --rsh \"$SSH -i hostkey\" -- true"))[0];
   EXPECT_EQ(result.exit_code, 1);

@@ -79,7 +79,7 @@ TEST_F(RunLogs, SomeProcessesMayBeShown) {
   EXPECT_EQ(log("process-1.log"), "1\n");
 }
 
-TEST_F(RunLogs, ThoseOfAnEarlierRunAndOfEachStartStay) {
+TEST_F(RunLogs, LogsOfEarlierRunsAndStarts_AreKept) {
   const Words words = {"--log-dir-on-hosts", file("logs"), "--max-restarts", "1", "--show-output", "none"};
   for (int i = 0; i < 2; ++i)
     run("a:1,b:1", words + shell("echo start $LOCKSTEP_ATTEMPT; [ $LOCKSTEP_ATTEMPT = 1 ]"));
@@ -116,7 +116,7 @@ TEST_F(RunLogs, OnTheLaunchersHostItIsTheSame) {
   EXPECT_EQ(log("process-0.log"), "0 " + file("logs").string() + "\n");
 }
 
-TEST_F(RunLogs, WhatIsNotShownIsInTheLaunchersLogsAndInTheReportOfAFailure) {
+TEST_F(RunLogs, OutputThatIsNotShown_IsInTheLogsAndTheFailureReport) {
   const auto result = run(
       "a:1,b:1", Words{"--log-dir", file("logs"), "--report-dir", file("reports"), "--show-output", "none"} +
                      shell("echo here; [ $LOCKSTEP_PROCESS_ID = 0 ]"));
@@ -147,7 +147,7 @@ TEST_F(RunLogs, ALogThatIsAFifoNeverBlocksTheLauncher) {
   close(reader);
 }
 
-TEST_F(RunLogs, WhatCannotBeMeantIsRefused) {
+TEST_F(RunLogs, ImpossibleOptions_AreRefused) {
   const auto both = lockstep({"run", "-n", "1", "--log-dir", "a", "--log-dir-on-hosts", "b", "--", "true"});
   EXPECT_EQ(both.exit_code, 2);
   const auto nobody = lockstep({"run", "-n", "2", "--show-output", "2", "--", "true"});

@@ -299,7 +299,7 @@ TEST_F(RunRelays, AHostBehindTwoRelaysThatFallsSilentIsNamed) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, WhoHearsNothingOfTheLauncherEndsAll) {
+TEST_F(RunRelays, HostsThatHearNothingFromTheLauncher_EndTheirProcesses) {
   Processes job(run(hosts(kHosts), rsh(), Words{"--heartbeat-timeout", "4"} + shell(kSaysItsPid)));
   wait_for_all(job, "pid ");
   job.kill(0, SIGSTOP);

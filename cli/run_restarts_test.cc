@@ -188,7 +188,7 @@ LOCKSTEP_CHILD(process_one_comes_late) {
   client->shutdown();
 }
 
-TEST_F(RunRestarts, WhoIsWaitedForAtInitializeIsNamed) {
+TEST_F(RunRestarts, AProcessMissingAtInitialize_IsNamed) {
   Processes job(tool(Words{"run", "-n", "3", "--initialization-timeout", "6", "--"} +
                      testing::command_of_child("process_one_comes_late")));
   job.wait_for_line(0, "\n");

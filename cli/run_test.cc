@@ -80,7 +80,7 @@ TEST(Run, AJobWithinAJobDoesNotInheritTheVariablesOfAPlace) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0] [0] none 0\n"), HasSubstr("[1] [0] none 0\n")));
 }
 
-TEST(Run, WhatIsNotAskedForIsLeftToTheProcess) {
+TEST(Run, OptionsThatAreNotGiven_SetNoVariable) {
   const auto result =
       lockstep(Words{"run", "-n", "2"} +
                shell("echo ${LOCKSTEP_NUM_CPU_DEVICES-none} ${LOCKSTEP_HEARTBEAT_TIMEOUT-none}"));
@@ -145,7 +145,7 @@ TEST(Run, ASignalGivesItsStatusAndIsNamed) {
   EXPECT_THAT(result.log, HasSubstr("died: signal 9 (SIGKILL)"));
 }
 
-TEST(Run, WhoIgnoresTermIsKilledAtTheEndOfTheGrace) {
+TEST(Run, AProcessThatIgnoresSigterm_IsKilledAfterTheGrace) {
   const auto result = lockstep(
       Words{"run", "-n", "2", "--grace", "0.4"} +
       shell("trap '' TERM; if [ $LOCKSTEP_PROCESS_ID = 0 ]; then exit 3; fi; while :; do sleep 0.1; done"));
@@ -329,7 +329,7 @@ LOCKSTEP_CHILD(process_one_says_why_it_ends) {
   std::_Exit(6);
 }
 
-TEST(RunJob, WhatAProcessSaidOfItsErrorIsTold) {
+TEST(RunJob, AnErrorReportedByAProcess_IsToldToAll) {
   const auto result =
       lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_says_why_it_ends"));
   EXPECT_EQ(result.exit_code, 6);
@@ -345,7 +345,7 @@ LOCKSTEP_CHILD(process_one_leaves_early) {
   wait_in_vain(*client);
 }
 
-TEST(RunJob, WhoLeavesWithoutShutdownIsAFailure) {
+TEST(RunJob, LeavingWithoutShutdown_IsAFailure) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--"} + testing::command_of_child("process_one_leaves_early"));
   EXPECT_EQ(result.exit_code, 3);
@@ -364,7 +364,7 @@ LOCKSTEP_CHILD(process_one_never_comes) {
   }
 }
 
-TEST(RunJob, WhoNeverComesIsAFailure) {
+TEST(RunJob, EndingWithoutInitialize_IsAFailure) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--"} + testing::command_of_child("process_one_never_comes"));
   EXPECT_EQ(result.exit_code, 3);
@@ -379,7 +379,7 @@ LOCKSTEP_CHILD(process_one_stops) {
   wait_in_vain(*client);
 }
 
-TEST(RunJob, WhoIsNotHeardOfIsNamedAndKilled) {
+TEST(RunJob, AProcessWithoutHeartbeats_IsNamedAndKilled) {
   const auto result = lockstep(Words{"run", "-n", "2", "--heartbeat-timeout", "2", "--grace", "0.4", "--"} +
                                testing::command_of_child("process_one_stops"));
   EXPECT_EQ(result.exit_code, 3);

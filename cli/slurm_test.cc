@@ -51,7 +51,7 @@ TEST(SlurmPlacement, OutsideOfAnAllocationIsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"}}, 2), HasSubstr("salloc"));
 }
 
-TEST(SlurmPlacement, WhatIsNotUnderstoodIsNamed) {
+TEST(SlurmPlacement, InvalidTaskCountsAndNodeLists_AreNamedInTheError) {
   for (const char* bad : {"2(x", "2(x2000000000)", "1(x1000000),1", "2(x0)", "2(x-1)", "x", "", "1,", " 1",
                           "99999999999", "2147483647(x2)"}) {
     EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"},

@@ -205,7 +205,7 @@ TEST_F(StatusPage, SeveralRequests_GoOverOneConnection) {
   EXPECT_NE(all.find("HTTP/1.1 200"), all.rfind("HTTP/1.1 200"));
 }
 
-TEST_F(StatusPage, WhatIsNoHttpOrTooLong_IsRefused) {
+TEST_F(StatusPage, AnInvalidOrTooLongRequest_IsRefused) {
   serve(made_up_board(3));
   Connection one(port_), other(port_);
   one.send("this is no request\r\n\r\n");
@@ -215,7 +215,7 @@ TEST_F(StatusPage, WhatIsNoHttpOrTooLong_IsRefused) {
 }
 
 // More than may be connected: some send nothing, some take nothing of a long answer.
-TEST_F(StatusPage, ThoseWhoSendOrTakeNothing_AreDropped) {
+TEST_F(StatusPage, ConnectionsThatSendOrReadNothing_AreDropped) {
   serve(made_up_board(5000));
   std::vector<std::unique_ptr<Connection>> stuck;
   for (int i = 0; i < HttpListener::kMost + 8; ++i) {
@@ -231,7 +231,7 @@ TEST_F(StatusPage, ThoseWhoSendOrTakeNothing_AreDropped) {
   EXPECT_LT(took, seconds(HttpListener::kSilence) * 3);
 }
 
-TEST_F(StatusPage, OfAJob_IsThereWhileItRuns) {
+TEST_F(StatusPage, ARunningJob_ServesItsStatusPage) {
   const fs::path go_on = folder_.path() / "go_on";
   const fs::path sockets = folder_.path() / "sockets";
   Processes job(tool(Words{"run", "-n", "3", "--status-port", "0", "--"} +
@@ -392,7 +392,7 @@ TEST_F(InABrowser, TenThousandRows_AreDrawn) {
   std::printf("10,000 rows: %.0f ms more than 4 rows\n", 1e3 * (many - few));
 }
 
-TEST_F(InABrowser, WhatAJobSays_IsTextAndNoMarkup) {
+TEST_F(InABrowser, TextOfAJob_IsShownAsTextNotMarkup) {
   StatusBoard board("id", {"<img src=x onerror=alert(1)>"}, 1);
   watch::ProcessReport report = own_code_report(0);
   report.threads.front().last.what = "<script>document.body.dataset.broken = 1</script>";

@@ -220,7 +220,7 @@ TEST_F(Status, ARequestForTheLaunchersLoop_MayTakeItsTimeAndGiveMuch) {
   EXPECT_EQ(connection.line(seconds(20)), std::nullopt);
 }
 
-TEST_F(Status, WhoHasGone_IsKnownToTheHandler) {
+TEST_F(Status, AClientThatHasGone_IsKnownToTheHandler) {
   auto server = serve(made_up_board(2), "cafe");
   std::shared_ptr<JobAnswer> kept;
   server->answer(
@@ -240,7 +240,7 @@ TEST_F(Status, WhoHasGone_IsKnownToTheHandler) {
 }
 
 // As many as may ask hang, and more: the next one is answered nevertheless.
-TEST_F(Status, ThoseWhoTakeOrSendNothing_AreInNobodysWay) {
+TEST_F(Status, ClientsThatSendOrReadNothing_DoNotHinderOthers) {
   StatusBoard board = made_up_board(3000);
   auto server = serve(board, "cafe");
   std::vector<std::unique_ptr<JobConnection>> stuck;
@@ -255,7 +255,7 @@ TEST_F(Status, ThoseWhoTakeOrSendNothing_AreInNobodysWay) {
   EXPECT_EQ(stuck.front()->line(seconds(20)).value_or("").size() > 100, false);
 }
 
-TEST_F(Status, OfTenThousandProcesses_ItTakesASecond) {
+TEST_F(Status, TenThousandProcesses_AreShownWithinSeconds) {
   auto server = serve(made_up_board(10000, 100), "cafe");
   const auto began = std::chrono::steady_clock::now();
   const ProcessResult result = lockstep({"status"}, env());
@@ -286,7 +286,7 @@ LOCKSTEP_CHILD(shows_a_wait) {
   wait();
 }
 
-TEST_F(Status, OfARunningJob_SaysWhoWaitsForWhom) {
+TEST_F(Status, ARunningJob_ShowsWhichProcessWaitsForWhich) {
   const fs::path go_on = runtime_.path() / "go_on";
   Processes job(tool(Words{"run", "-n", "3", "--max-restarts", "1", "--"} +
                          testing::command_of_child("shows_a_wait", {go_on.native()}),
@@ -327,7 +327,7 @@ TEST_F(Status, OfARunningJob_SaysWhoWaitsForWhom) {
   EXPECT_TRUE(fs::is_empty(folder()));
 }
 
-TEST_F(Status, OfSeveralJobs_ListsThem) {
+TEST_F(Status, SeveralJobs_AreListed) {
   auto one = serve(made_up_board(3), "aaaa1111"), other = serve(made_up_board(4), "bbbb2222");
   const ProcessResult list = lockstep({"status"}, env());
   EXPECT_EQ(list.exit_code, 0);

@@ -135,7 +135,7 @@ TEST(StatusWords, AWaitThatGoesOn_CountsBeforeItEnds) {
   EXPECT_NEAR(board.view()->processes[0].recent_share.wait, 1, 1e-9);
 }
 
-TEST(StatusWords, OfSeveralDevices_TheMeanCounts) {
+TEST(StatusWords, TheWaitOfSeveralDevices_IsTheirMean) {
   ProcessReport report = own_code_report(0);
   report.wait_seconds = 200;  // four devices, each 50 of 100 s
   EXPECT_DOUBLE_EQ(row_of(report, 4).share.wait, 0.5);
@@ -232,13 +232,13 @@ TEST(StatusTable, IsColouredWhereAskedFor) {
   EXPECT_THAT(status_table(read(made_up_board(2)), {.color = true}), HasSubstr("\033[33m"));
 }
 
-TEST(StatusTable, WhatIsPrinted_MovesNoCursor) {
+TEST(StatusTable, TextWithEscapeSequences_MovesNoCursor) {
   StatusBoard board("id", {"train\033[2J"}, 1);
   board.take(in(Kind::kPhase, "a\033]0;title\007\n"));
   EXPECT_THAT(status_table(read(board), {}), Not(HasSubstr("\033")));
 }
 
-TEST(StatusTable, OfManyProcesses_ThoseThatDoTheSameShareALine) {
+TEST(StatusTable, ProcessesThatDoTheSame_ShareALine) {
   const std::string text = status_table(read(made_up_board(500, 5)), {});
   const std::vector<std::string> lines = lines_of(text);
   ASSERT_THAT(lines, SizeIs(6)) << text;
@@ -247,7 +247,7 @@ TEST(StatusTable, OfManyProcesses_ThoseThatDoTheSameShareALine) {
   EXPECT_THAT(lines_of(status_table(read(made_up_board(500, 5)), {.all = true})), SizeIs(504));
 }
 
-TEST(StatusTable, OfManyKinds_StaysShort) {
+TEST(StatusTable, ManyDifferentProcesses_KeepTheTableShort) {
   StatusBoard board("id", {"train"}, 3000);
   for (int i = 0; i < 3000; ++i) {
     ProcessReport report = in(Kind::kPhase, "part " + std::to_string(i));

@@ -66,7 +66,7 @@ TEST(ToolOutput, Columns_AreAlignedByDisplayWidth) {
   EXPECT_EQ(fit("中文x", 3), "中");
 }
 
-TEST(ToolOutput, OfTheLauncher_IsEscaped) {
+TEST(ToolOutput, LauncherOutput_IsEscaped) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     std::string written;
@@ -77,7 +77,7 @@ TEST(ToolOutput, OfTheLauncher_IsEscaped) {
   }
 }
 
-TEST(ToolOutput, OfStatus_IsEscaped_AndTheTableKeepsItsWidth) {
+TEST(ToolOutput, StatusOutput_IsEscaped_AndTheTableKeepsItsWidth) {
   auto texts = outside_texts();
   texts.push_back({"hostile", kHostile});
   for (const auto& [what, text] : texts) {
@@ -101,7 +101,7 @@ TEST(ToolOutput, OfStatus_IsEscaped_AndTheTableKeepsItsWidth) {
   }
 }
 
-TEST(ToolOutput, OfAPlan_IsEscaped) {
+TEST(ToolOutput, PlanOutput_IsEscaped) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     PlanReport plan{.topology = text, .device_kind = text, .ended_at = text, .devices = 1, .hosts = 1};
@@ -115,7 +115,7 @@ TEST(ToolOutput, OfAPlan_IsEscaped) {
   }
 }
 
-TEST(ToolOutput, OfStacks_IsEscaped_AndFits) {
+TEST(ToolOutput, StacksOutput_IsEscaped) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     MergedStacks merged{.num_processes = 2};
@@ -159,7 +159,7 @@ LOCKSTEP_CHILD(fails_with_hostile_words) {
   wait_in_vain(*client);
 }
 
-TEST(ToolOutput, OfEachSubcommand_WithHostileNames_IsEscaped) {
+TEST(ToolOutput, EachSubcommandsOutput_WithHostileNames_IsEscaped) {
   const testing::TemporaryFolder folder;
   const std::string utf8 = kHostile, bytes = kHostile + "\xe9";
   const fs::path named = folder.path() / ("n" + bytes);

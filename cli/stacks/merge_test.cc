@@ -52,7 +52,7 @@ std::string printed(const std::vector<NumberedStacks>& processes, bool all = fal
 
 const Frame kPlugin = in_library("pjrt_c_api_cpu_plugin.so");
 
-TEST(MergedStacks, WhatIsTheSameStandsOnceAndTheMinorityFirst) {
+TEST(MergedStacks, EqualFrames_AreShownOnce_TheMinorityFirst) {
   std::vector<NumberedStacks> job;
   for (int i = 0; i < 8; ++i) {
     std::vector<Frame> frames = {in_library("libc.so.6", "__libc_start_main"), in_program("main", 31)};
@@ -107,7 +107,7 @@ TEST(MergedStacks, NamelessFramesMergeWhateverTheirNumber) {
   EXPECT_THAT(text, Not(HasSubstr("+-")));
 }
 
-TEST(MergedStacks, WhatTheCLibraryCallsWithinIsLeftOut) {
+TEST(MergedStacks, InnerFramesOfTheCLibrary_AreLeftOut) {
   const Frame inner = in_library("libc.so.6", "__GI___clock_nanosleep");
   const std::vector<NumberedStacks> job = {
       process(0, {thread({in_program("main"), in_library("libc.so.6", "__GI_usleep"), inner,

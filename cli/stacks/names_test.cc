@@ -47,7 +47,7 @@ TEST(StackNames, AFunctionOfShardMapInJit) {
       "lockstep::jit<...>");
 }
 
-TEST(StackNames, WhatIsNotCxxStaysAsItIs) {
+TEST(StackNames, NamesThatAreNotMangledCxx_AreNotDemangled) {
   EXPECT_EQ(function_name("main"), "main");
   EXPECT_EQ(function_name("pthread_cond_wait@@GLIBC_2.3.2"), "pthread_cond_wait");
   EXPECT_EQ(function_name("_Znot a mangled name"), "_Znot a mangled name");

@@ -30,13 +30,13 @@ struct MadeUpHost {
   }
 };
 
-TEST(HostClock, OfTheLauncher_ChangesNothing) {
+TEST(HostClock, TheLaunchersOwnClock_ChangesNothing) {
   EXPECT_EQ(HostClock().to_launcher(12345), 12345);
   EXPECT_EQ(HostClock().error_ns(12345), 0);
   EXPECT_EQ(HostClock(std::vector<ClockExchange>()).to_launcher(12345), 12345);
 }
 
-TEST(HostClock, OfOneExchange_IsExactWhereBothWaysTakeAsLong) {
+TEST(HostClock, OneExchangeWithEqualDelays_IsExact) {
   const MadeUpHost host{.offset = 17e9};
   const HostClock clock({host.exchange(kSecond, 2 * kMs, 5 * kMs, 2 * kMs)});
   EXPECT_NEAR(clock.to_launcher(host.at(kSecond)), kSecond, 5000);
@@ -44,7 +44,7 @@ TEST(HostClock, OfOneExchange_IsExactWhereBothWaysTakeAsLong) {
   EXPECT_TRUE(clock.consistent());
 }
 
-TEST(HostClock, OfOneExchangeWithAllDelayOnOneWay_IsWrongByHalfOfIt_AndSaysSo) {
+TEST(HostClock, OneExchangeWithAllDelayOnOneWay_IsWrongByHalfTheDelay_AndSaysSo) {
   const MadeUpHost host{.offset = -3e9};
   for (const bool there : {false, true}) {
     const HostClock clock({host.exchange(0, there ? 10 * kMs : 0, 0, there ? 0 : 10 * kMs)});

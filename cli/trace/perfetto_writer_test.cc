@@ -103,7 +103,7 @@ TEST(PerfettoWriter, SaysInWhichNamedScopeACollectiveStands) {
   EXPECT_EQ(slices[0].arguments.at("call_site"), "train.cc:7");
 }
 
-TEST(PerfettoWriter, OfACollectiveWithoutATimeOfArrival_WritesOneSlice) {
+TEST(PerfettoWriter, ACollectiveWithoutAnArrivalTime_WritesOneSlice) {
   TraceRecord record(1);
   EventReport goes_on = psum(50, 0, 60, 0);
   goes_on.finished = false;

@@ -71,7 +71,7 @@ static_assert(none_makes_an_array<const char*, char*, int*, const void*, std::nu
                                   Plain, Scoped, std::vector<int>, std::initializer_list<int>>);
 static_assert(!std::is_convertible_v<std::shared_ptr<internal::ArrayData>, Array>);
 
-TEST(Numbers, OfEveryCxxTypeHaveJaxsDtypes) {
+TEST(Numbers, EveryCxxNumberType_HasJaxsDtype) {
   auto dtype = [](const Array& x) { return x.dtype(); };
   const std::vector<int> v(3);
   Array n = v.size();
@@ -94,13 +94,13 @@ TEST(Numbers, ThatAnI32CannotHold_AreErrorsThatSayThem) {
   EXPECT_THAT(error_of<DTypeError>([] { Array n = 2147483648u; }), HasSubstr("2147483648"));
 }
 
-TEST(ToHost, OfEverySharding_GivesTheWhole) {
+TEST(ToHost, EverySharding_GivesTheWholeArray) {
   for (const P& spec : {P(), P("x"), P(nullptr, "y"), P("x", "y"), P("y", "x"), P({"x", "y"}, none)}) {
     EXPECT_EQ(over(square_mesh(), spec, {4, 8}).to_host<float>(), counted(32)) << spec.to_string();
   }
 }
 
-TEST(ToHost, OfAnotherDtype_IsAnErrorThatSaysWhichToRead) {
+TEST(ToHost, ReadingAnotherDtype_IsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(error_of<DTypeError>([] { Array(2).to_host<float>(); }),
               AllOf(HasSubstr("i32[]"), HasSubstr("cannot be read as f32"), HasSubstr("astype")));
   EXPECT_THAT(error_of<ShapeError>([] { over(line_mesh(), P(), {2}).item<float>(); }), HasSubstr("f32[2]"));
@@ -173,7 +173,7 @@ TEST(LocalData, ThatDoesNotFit_IsAnErrorThatNamesTheDimension) {
               AllOf(HasSubstr("has 5 elements"), HasSubstr("needs 6")));
 }
 
-TEST(ArrayStr, OfAnArrayOverDevices_EndsWithItsSharding) {
+TEST(ArrayStr, AnArrayOverDevices_EndsWithItsSharding) {
   EXPECT_EQ(array_str(over(square_mesh(), P("x", "y"), {2, 4})),
             "[[0. 1. 2. 3.]\n"
             " [4. 5. 6. 7.]]\n"

@@ -55,7 +55,7 @@ std::vector<float> ascending(std::int64_t count) {
   return values;
 }
 
-TEST(HostMemory, OfRows_EachPartLiesInTheCallersMemoryUntilTheArrayIsGone) {
+TEST(HostMemory, SplitByRows_LiesInTheCallersMemoryUntilTheArrayIsGone) {
   Watched memory(4 * 64);
   Array x = device_put(HostMemory(memory.elements, {8, 32}, std::exchange(memory.owner, nullptr)),
                        NamedSharding(four(), P("x")));
@@ -77,7 +77,7 @@ TEST(HostMemory, Replicated_AllDevicesReadTheSameMemory) {
   EXPECT_TRUE(memory.will_be_freed());
 }
 
-TEST(HostMemory, OfColumns_IsCopied) {
+TEST(HostMemory, SplitByColumns_IsCopied) {
   Watched memory(8 * 64);
   Array x = device_put(HostMemory(memory.elements, {8, 64}, std::exchange(memory.owner, nullptr)),
                        NamedSharding(four(), P(nullptr, "x")));
@@ -92,7 +92,7 @@ TEST(HostMemory, NotAligned_IsCopied) {
   EXPECT_EQ(x.to_host<float>()[63], 64);
 }
 
-TEST(HostMemory, OfThisProcessesPart_LiesInTheCallersMemory) {
+TEST(HostMemory, ThePartOfThisProcess_LiesInTheCallersMemory) {
   Watched memory(64);
   Array x = make_array_from_process_local_data(
       NamedSharding(four(), P("x")), HostMemory(memory.elements, {64}, std::exchange(memory.owner, nullptr)));
@@ -154,7 +154,7 @@ TEST(HostMemory, DonatedToAComputation_IsNotWrittenTo) {
   EXPECT_TRUE(memory.will_be_freed());
 }
 
-TEST(Donation, OfPartsGatheredFromColumns_ReusesTheirMemory) {
+TEST(Donation, PartsGatheredFromColumns_AreReusedForTheResult) {
   // Parts of 128 KB, which are gathered into memory of the array's own.
   Array x = device_put(HostMemory(ascending(512 * 256), {512, 256}), NamedSharding(four(), P(nullptr, "x")));
   const void* place = x.addressable_shards()[2].data;

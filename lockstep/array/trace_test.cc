@@ -67,7 +67,7 @@ TEST(Trace, Nested_CapturesTheOuterTracers) {
   EXPECT_TRUE(outer.captures().empty());
 }
 
-TEST(Trace, OfATracerThatHasLeaked_IsAnErrorThatNamesItsFunction) {
+TEST(Trace, ALeakedTracer_IsAnErrorThatNamesItsFunction) {
   Array leaked;
   {
     Trace trace("first_function");

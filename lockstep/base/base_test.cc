@@ -187,7 +187,7 @@ TEST_F(KeptTest, DropsWhatWasUsedLongestAgo) {
   EXPECT_EQ(find(3), nullptr);
 }
 
-TEST_F(KeptTest, WhatIsDroppedStaysWithWhoHoldsIt_AndASecondOfAKindIsNotKept) {
+TEST_F(KeptTest, ADroppedObject_RemainsUsable_AndAnEqualOneIsNotKeptTwice) {
   const auto first = add(1);
   EXPECT_EQ(add(1), first);
   EXPECT_EQ(things_.size(), 1u);

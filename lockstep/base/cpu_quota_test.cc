@@ -23,7 +23,7 @@ class CpuQuota : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(CpuQuota, OfVersion2IsTheLowestOnTheWayUp) {
+TEST_F(CpuQuota, CgroupVersion2_TakesTheLowestQuotaOfTheAncestors) {
   write("proc/self/cgroup", "0::/system/job/step\n");
   write("sys/fs/cgroup/system/cpu.max", "150000 100000\n");
   write("sys/fs/cgroup/system/job/cpu.max", "800000 100000\n");
@@ -35,7 +35,7 @@ TEST_F(CpuQuota, OfVersion2IsTheLowestOnTheWayUp) {
   EXPECT_EQ(cpu_quota(root()), std::nullopt);
 }
 
-TEST_F(CpuQuota, OfVersion1IsInTheCpuControllersHierarchy) {
+TEST_F(CpuQuota, CgroupVersion1_ReadsTheCpuControllersHierarchy) {
   write("proc/self/cgroup", "4:cpuset:/\n3:cpu,cpuacct:/docker/abc\n0::/\n");
   write("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "400000\n");
   write("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "100000\n");

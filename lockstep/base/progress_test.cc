@@ -28,7 +28,7 @@ TEST(ProgressBar, CountsAreShownAsTheyAre) {
       AllOf(HasSubstr("work  [############--------]  60%  660/1100  note  "), Not(HasSubstr("left"))));
 }
 
-TEST(ProgressBar, OfBytesTheRateAndTheTimeThatIsLeftAreShown) {
+TEST(ProgressBar, CountingBytes_ShowsTheRateAndTheTimeLeft) {
   EXPECT_THAT(written(std::int64_t{2} << 30, std::int64_t{3} << 29, ProgressBar::Unit::kBytes),
               MatchesRegex("work  .###############-----.  75%  1.5/2.0 GiB  [0-9.]+ MiB/s  note  [0-9.]+ s, "
                            "[0-9.]+ s left\n"));
@@ -43,7 +43,7 @@ TEST(ProgressBar, WhereAnotherProcessShowsItNothingIsWritten) {
   EXPECT_EQ(written(10, 10, ProgressBar::Unit::kCount, false), "");
 }
 
-TEST(ProgressBar, WhatItsThreadWaitsForIsSaidOnTheNewestThatIsShown) {
+TEST(ProgressBar, TheWaitOfItsThread_IsShownOnTheNewestVisibleBar) {
   ::testing::internal::CaptureStdout();
   ProgressBar::waits_for("nobody");
   {

@@ -37,7 +37,7 @@ class Trusting {
   ~Trusting() { unsetenv("LOCKSTEP_TRUST"); }
 };
 
-TEST(TrustedFile, OfEachKindOfFile_OnlyTrustedOnesAreOpened) {
+TEST(TrustedFile, EachKindOfFile_IsOpenedOnlyIfTrusted) {
   int good = 0;
   testing::for_given_files("file", "text", [&](const GivenFile& given, const fs::path& path) {
     const TrustedFile file = open_trusted_file(path);

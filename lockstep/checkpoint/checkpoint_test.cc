@@ -232,7 +232,7 @@ TEST(Checkpoint, AllDtypesAndShapes_OntoEachSharding) {
   }
 }
 
-TEST(Checkpoint, WhatIsRestoredMayBeDonatedAndComputedWith) {
+TEST(Checkpoint, ARestoredArray_MayBeDonatedAndComputedWith) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const Mesh mesh = make_mesh({{"x", 4}});
@@ -339,7 +339,7 @@ TEST(Checkpoint, NothingThatIsPublishedIsOverwritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(Checkpoint, WhatCannotBeSaved_IsSaid) {
+TEST(Checkpoint, ATreeThatCannotBeSaved_IsAnErrorThatSaysWhy) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   EXPECT_THAT(error_of<Error>([&] { save(url, std::vector<Array>{Array()}); }), HasSubstr("without a value"));
@@ -374,7 +374,7 @@ TEST(Checkpoint, NumbersAreReadWithoutDevices) {
               HasSubstr("the elements are i32, and cannot be read as f32"));
 }
 
-TEST(Checkpoint, WhatIsNone_IsSaid) {
+TEST(Checkpoint, AFolderThatIsNoCheckpoint_IsAnErrorThatSaysWhy) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of<CheckpointError>([&] { restore(folder.path(), Array(1)); }),
               HasSubstr("is no checkpoint: it has no manifest.json"));

@@ -251,7 +251,7 @@ TEST(Save, ANameThatRestoreReadsAsAFile_IsRefused) {
 
 // ---- leftovers and removals ----
 
-TEST(Leftovers, OfTheSameJobAndThoseWhoseTimeIsOver_AreRemoved_AndNoOthers) {
+TEST(Leftovers, AttemptsOfThisJobOrPastTheirTime_AreRemoved_AndNoOthers) {
   TemporaryFolder folder;
   const std::string run = folder.path() / "run";
   const auto store = storage::open_store(run, /*make=*/true);
@@ -327,7 +327,7 @@ TEST(Removal, MakesRoomOnAFullDisk) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Removal, OfAForgedManifest_TouchesNothingOutsideOfItsFolder) {
+TEST(Removal, AForgedManifest_RemovesNothingOutsideItsFolder) {
   TemporaryFolder folder;
   const auto step = folder.path() / "run/step-00000001";
   std::ofstream(folder.path() / "victim") << "x";
@@ -378,7 +378,7 @@ TEST(Checkpointer, AFailedSaveThatNobodyWaitsFor_EndsAllProcessesWithStatus1) {
   }
 }
 
-TEST(Checkpointer, OfTwoWriters_ExactlyOneWins) {
+TEST(Checkpointer, ARaceOfTwoWriters_HasExactlyOneWinner) {
   TemporaryFolder folder;
   const std::string run = folder.path() / "run";
   Checkpointer(run).wait();

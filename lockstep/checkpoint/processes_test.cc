@@ -155,7 +155,7 @@ LOCKSTEP_CHILD(saves_what_differs) {
   save(url, Tree{{"local", full({3}, 1)}});
 }
 
-TEST(Processes, WhatIsNotTheSameOnAllProcesses_IsAnErrorOnAll) {
+TEST(Processes, ATreeThatDiffersBetweenProcesses_IsAnErrorOnAll) {
   TemporaryFolder folder;
   expect_success(run_processes(job("saves_what_differs", 2, 1, {folder.path() / "saved"})));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);

@@ -64,7 +64,7 @@ TEST(Tiles, UnitsAndTilesFillEveryPartOnceInTheOrderOfMemory) {
   }
 }
 
-TEST(Tiles, OfASizeThatEightDevicesDivide_EndWhereTheirPartsDo) {
+TEST(Tiles, ASizeThatEightDevicesDivide_HasTilesThatEndWithTheirParts) {
   for (const Shape& shape : {Shape{1024, 1024}, Shape{8, 131072}, Shape{64, 64, 256}}) {
     const Shape tile = choose_tile(shape, 4);
     EXPECT_EQ(num_elements(shape) * 4 / (1 << 20), 4);

@@ -34,7 +34,7 @@ TEST(CheckpointUrls, InvalidOnes_AreRefusedBeforeAnythingIsTouched) {
   }
 }
 
-TEST(CheckpointUrls, OfFiles_AreSavedToAndRead) {
+TEST(CheckpointUrls, FileUrls_AreSavedToAndRead) {
   const testing::TemporaryFolder folder;
   const std::string url = "file://localhost" + (folder.path() / "run").string();
   save(url + "/one", full({4}, 2.0));

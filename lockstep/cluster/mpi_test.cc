@@ -213,7 +213,7 @@ TEST(Pmi, OutOfRange_IsAnError) {
               HasSubstr("PMI_RANK=3 is out of range: PMI_SIZE=3 makes processes 0 to 2"));
 }
 
-TEST(Pmi, OfOneProcess_NeedsNothingMore) {
+TEST(Pmi, OneProcess_NeedsNoCoordinator) {
   Place place = place_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}});
   EXPECT_EQ(place.num_processes, 1);
   EXPECT_EQ(place.coordinator_address, "");

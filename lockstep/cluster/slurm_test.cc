@@ -30,7 +30,7 @@ TEST(NodeList, SeveralBracketsInAName_AreExpandedAsScontrolDoes) {
   EXPECT_THAT(expand_node_list("r[1-2]c[0-1]n[5]x"), ElementsAre("r1c0n5x", "r1c1n5x", "r2c0n5x", "r2c1n5x"));
 }
 
-TEST(NodeList, WhatIsNone_IsRefused) {
+TEST(NodeList, TextThatIsNoNodeList_IsRefused) {
   for (const char* bad : {"",
                           ",",
                           "a,",
@@ -56,7 +56,7 @@ TEST(NodeList, WhatIsNone_IsRefused) {
   }
 }
 
-TEST(NodeList, OfTooManyOrTooLongNames_IsRefused) {
+TEST(NodeList, TooManyOrTooLongNames_AreRefused) {
   std::string brackets = "a", ranges = "a[";
   for (int i = 0; i < 100'000; ++i) brackets += "[1]";
   for (int i = 0; i < 100; ++i) ranges += "1-900000,";

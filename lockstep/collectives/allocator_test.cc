@@ -102,7 +102,7 @@ TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
   }
 }
 
-TEST(TuneAllocator, OfALibraryThatAllocatesNothing_ChangesNothing) {
+TEST(TuneAllocator, ALibraryThatAllocatesNothing_ChangesNothing) {
   void* const maths = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(maths, nullptr);
   const AllocatorTuning tuning = tune_allocator(maths, true);

@@ -145,7 +145,7 @@ TEST(Arena, InAForkedChildThatAbandonsIt_FreesNothing) {
   arena.free(block);
 }
 
-TEST(ArenaView, OfNothingReadsNothing) {
+TEST(ArenaView, AViewWithoutAnArena_IsNotReadable) {
   EXPECT_FALSE(ArenaView(FileDescriptor()).is_readable());
   EXPECT_FALSE(ArenaView().is_readable());
 }

@@ -380,7 +380,7 @@ LOCKSTEP_CHILD(exchanges_once) {
 }
 
 /// Each device waits for the first messages of those of other hosts, whose lanes the thread in between moves.
-TEST(FirstExchange, OfSeveralDevicesAProcessOnTwoHosts_NeverHangs) {
+TEST(FirstExchange, SeveralDevicesPerProcessOnTwoHosts_NeverHang) {
   for (int round = 0; round < (kFast ? 15 : 4); ++round) {
     const auto results =
         testing::run_processes({.count = 4, .child = "exchanges_once", .deadline = std::chrono::seconds(60)});
@@ -441,7 +441,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CommunicatorTest, ::testing::ValuesIn(layouts(
   return std::to_string(layout.processes) + "x" + std::to_string(layout.devices_per_process) + on + by;
 });
 
-TEST(MakeCall, OfAnImpossibleCollectiveThrows) {
+TEST(MakeCall, AnImpossibleCollective_Throws) {
   EXPECT_THROW(make_call(collective(Kind::kAllReduce, complex64, 3, 2, ReduceOp::kMax), 2), DTypeError);
   EXPECT_THROW(make_call(collective(Kind::kBroadcast, float32, 3, 3), 2), Error);
   EXPECT_THROW(make_call(collective(Kind::kPermute, float32, 3, 3), 2), Error);

@@ -62,7 +62,7 @@ TEST(Divergence, BetweenThreadsIsAnErrorOnBothThatShowsBoth) {
           "1 of process 0 of 1 in psum f32[8] over i at train.cc:12 (program f, call 3)"));
 }
 
-TEST(Divergence, OfTwoThreadsThatDriveOneDevice_EndsBoth_AndWhoWaitsForThem) {
+TEST(Divergence, TwoThreadsThatDriveOneDevice_AreAnErrorOfBothAndOfThePeers) {
   auto world = local_world(3);
   Communicator& communicator = world->communicator({0, 1, 2});
   std::mutex mutex;

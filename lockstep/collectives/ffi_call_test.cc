@@ -92,7 +92,7 @@ TEST(FfiForEach, WithoutAPoolOfThreads_IsDoneByTheCaller) {
   EXPECT_THAT(calls(old, 10), Each(1));
 }
 
-TEST(FfiForEach, OfAPieceThatFails_ThrowsItsErrorBehindTheOthers) {
+TEST(FfiForEach, APieceThatFails_ThrowsItsErrorAfterTheOthersHaveRun) {
   Xla xla(3);
   xla.runs = true;
   std::atomic<int> others = 0;

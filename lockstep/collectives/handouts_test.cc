@@ -139,7 +139,7 @@ TEST(Handouts, ThatAreNotBegun_GivenUp_Late_OrOfWhoIsGone_AreNotWaitedFor) {
   EXPECT_EQ(lost.get().outcome, TakeOutcome::kGone);
 }
 
-TEST(Handouts, OfWhichThereAreMany_TheLastOnesAreHeld) {
+TEST(Handouts, MoreHandoutsThanTheLimit_OnlyTheLastAreHeld) {
   FakeJob job(2, 2);
   const int most = static_cast<int>(Handouts::kMostHeld);
   for (int i = 0; i <= most; ++i)

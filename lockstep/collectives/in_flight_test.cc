@@ -38,7 +38,7 @@ TEST(InFlight, DoesOneAfterTheOther_OnAnotherThread) {
   EXPECT_NE(there, std::this_thread::get_id());
 }
 
-TEST(InFlight, WhatWasAwaited_CanBeStartedAgain) {
+TEST(InFlight, AnAwaitedCollective_CanBeStartedAgain) {
   InFlight flights;
   int done = 0;
   for (int round = 1; round <= 100; ++round) {

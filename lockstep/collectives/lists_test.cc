@@ -107,7 +107,7 @@ LOCKSTEP_CHILD(makes_communicators_of_its_lists) {
   });
 }
 
-TEST(Divergence, OfTheListsOfDevices_NamesTheProcessThatDiffers) {
+TEST(Divergence, DifferentListsOfDevices_NameTheProcessThatDiffers) {
   const int count = testing::rounds("LOCKSTEP_TEST_LISTS", 2 * static_cast<int>(Lists::kWays.size()));
   for (int seed = 0; seed < count; ++seed) {
     const Lists lists(seed);

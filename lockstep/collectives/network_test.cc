@@ -406,7 +406,7 @@ TEST_P(EachTcp, StrangersThatSayNothing_DelayNobodyForLong) {
   mailbox.connect();
 }
 
-TEST_P(EachTcp, WhatStrangersSay_HarmsNobody) {
+TEST_P(EachTcp, RandomBytesFromStrangers_DisturbNoConnection) {
   Mailboxes mailbox(GetParam());
   std::minstd_rand random(7);
   std::deque<FileDescriptor> strangers;

@@ -348,7 +348,7 @@ LOCKSTEP_CHILD(calls_one_who_always_hangs_up) {
   testing::say("said: " + message_of<PeerFailure>([&] { job.peers().wait_connected(0, [] {}); }));
 }
 
-TEST_F(PeersOnHosts, WhoIsCutOffBeforeAWord_CallsAgain_UntilNobodyIsThere) {
+TEST_F(PeersOnHosts, AConnectionCutBeforeItsFirstWord_IsTriedAgainUntilNobodyListens) {
   const auto results = run_two("calls_one_who_always_hangs_up", {}, {});
   EXPECT_THAT(results[0].log, HasSubstr("called 3 times"));
   EXPECT_THAT(results[1].log, AllOf(HasSubstr("said: process 0 of 2 (host there) cannot be reached"),

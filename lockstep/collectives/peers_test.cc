@@ -411,7 +411,7 @@ TEST(LongWait, ThatHasEnded_IsNotReportedAnyMore) {
   EXPECT_FALSE(waits());
 }
 
-TEST(SplitText, OfAnyLength_IsPutTogetherAgain) {
+TEST(SplitText, TextOfAnyLength_IsPutTogetherAgain) {
   for (const std::size_t length : {0, 1, 9, 10, 18, 19, 1000}) {
     std::string text;
     while (text.size() < length) text += static_cast<char>('a' + text.size() % 23);

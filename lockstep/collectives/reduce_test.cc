@@ -349,7 +349,7 @@ TEST(Reduce, NaNStaysNaNInMinimumAndMaximum) {
   }
 }
 
-TEST(Reduce, OfComplexMinimumThrows) {
+TEST(Reduce, AComplexMinimum_Throws) {
   std::complex<double> a, b, out;
   const void* sources[] = {&a, &b};
   for (const DType dtype : {DType::kC64, DType::kC128})

@@ -70,7 +70,7 @@ TEST(SumTree, IsTheSameForEveryDistributionOverHosts) {
   }
 }
 
-TEST(SumTree, OfAHostWithAPowerOfTwoMembersIsOneBlock) {
+TEST(SumTree, MembersOfAWholeSubtree_AreOneBlock) {
   EXPECT_EQ(blocks_of({4, 5, 6, 7}, 8).size(), 1u);
   EXPECT_EQ(blocks_of({4, 5, 6}, 7).size(), 1u);
   EXPECT_EQ(blocks_of({2, 3, 4, 5}, 8).size(), 2u);

@@ -138,7 +138,7 @@ LOCKSTEP_CHILD(has_two_devices) {
   });
 }
 
-TEST(WaysBetweenHosts, OfSeveralMembersOnEach_GiveWhatTheCollectiveIs) {
+TEST(WaysBetweenHosts, SeveralMembersOnEachHost_ComputeTheCollective) {
   for (const auto& result : testing::run_processes(
            {.count = 6, .child = "has_two_devices", .deadline = std::chrono::seconds(240)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;

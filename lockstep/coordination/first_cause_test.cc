@@ -97,7 +97,7 @@ TEST_F(FirstCauseTest, ABarrierThatFailsBecauseOneHasLeft_BlamesTheOneThatHasLef
   EXPECT_THAT(machine_->first_failure()->message, StartsWith("process 1 left the job early: barrier 'b'"));
 }
 
-TEST_F(FirstCauseTest, ThoseWhoDoNotShutDown_AreTheCause) {
+TEST_F(FirstCauseTest, ProcessesThatDoNotShutDown_AreTheCause) {
   start(4);
   auto last = poll(3);
   leave(0), leave(2);
@@ -112,7 +112,7 @@ TEST_F(FirstCauseTest, ThoseWhoDoNotShutDown_AreTheCause) {
   EXPECT_EQ(last.message(), machine_->first_failure()->message);
 }
 
-TEST_F(FirstCauseTest, ThoseWhoDoNotRegister_AreTheCause) {
+TEST_F(FirstCauseTest, ProcessesThatDoNotRegister_AreTheCause) {
   make(3);
   join(0), join(2);
   pass(seconds(60));
@@ -165,7 +165,7 @@ TEST_F(FirstCauseTest, WhenNoBetterWordWillCome_WhatWasReportedCounts) {
   EXPECT_THAT(machine_->first_failure()->processes, ElementsAre(1));
 }
 
-TEST_F(FirstCauseTest, WhatAProcessSaidItself_IsBetterThanItsStatus) {
+TEST_F(FirstCauseTest, TheErrorAProcessReported_IsPreferredToItsExitStatus) {
   start_launched(3);
   report(2, "its connections closed");
   report(1, "no such file", true);

@@ -196,7 +196,7 @@ TEST(Relay, WhoseMessagesDoNotProveTheSecret_Ends) {
 }
 
 /// As one that stands alone does, it stops once all have left, whose last calls are not all answered yet.
-TEST(Relay, OfACoordinatorThatStops_AnswersWhatIsOpen) {
+TEST(Relay, ACoordinatorThatStops_AnswersTheOpenCalls) {
   constexpr int kTasks = 2000;
   for (int round = 0; round < 10; ++round) {
     CoordinationServer server;

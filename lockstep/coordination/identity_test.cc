@@ -222,7 +222,7 @@ class Imposter final : public xla::coordination::CoordinationService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST(Identity, WhoeverServesWithoutTheSecret_IsNotJoined) {
+TEST(Identity, AServerWithoutTheSecret_IsNotJoined) {
   Imposter imposter;
   for (const bool holds : {false, true}) {
     try {

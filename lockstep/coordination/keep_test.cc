@@ -95,7 +95,7 @@ TEST_F(KeepTest, ALaterAttemptBeginsAtOnce_AndAnEarlierOneIsRefused) {
   EXPECT_EQ(later.code(), Code::kOk);
 }
 
-TEST_F(KeepTest, WhoDoNotAllCome_MayTryAgain) {
+TEST_F(KeepTest, ProcessesThatDoNotAllRegister_MayTryAgain) {
   stay_for(2);
   come(0, 1);
   pass(seconds(61));

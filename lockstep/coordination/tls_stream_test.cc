@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                       TlsKind{"Certificates", [] { return with_certificates_of("node"); }}),
     [](const auto& info) { return info.param.name; });
 
-TEST(TlsStreams, OfDifferentSecrets_OrOfAKeyAndCertificates_DoNotComeAbout) {
+TEST(TlsStreams, DifferentSecretsOrASecretAndCertificates_FailTheHandshake) {
   const auto key = Tls::from_secret("a secret of the job"), other = Tls::from_secret("another secret"),
              certificates = with_certificates_of("node");
   struct Case {

@@ -160,7 +160,7 @@ TEST_F(CertificatesTest, TwoOfOneAuthority_TalkInSecret) {
       }());
 }
 
-TEST_F(CertificatesTest, OfAnotherAuthority_AreRefusedByBothInWords) {
+TEST_F(CertificatesTest, CertificatesOfAnotherAuthority_AreRefusedByBothSidesWithReasons) {
   const TlsFiles strange = foreign_.issue({});
   Ends ends(good_, strange);
   ends.carry();
@@ -194,7 +194,7 @@ TEST_F(CertificatesTest, ThatExpireWhileAProcessRuns_AreRefusedByTheOthers) {
   }
 }
 
-TEST_F(CertificatesTest, WhoeverSpeaksNoTls_IsToldFromTheFirstBytes) {
+TEST_F(CertificatesTest, APeerThatSpeaksNoTls_IsDetectedByItsFirstBytes) {
   for (const std::string& bytes : std::vector<std::string>{
            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", std::string("\x20\0\0\0", 4) + std::string(32, 'a'),
            "GET / HTTP/1.1\r\nHost: coordinator\r\n\r\n"}) {

@@ -44,7 +44,7 @@ TEST(IndexShuffle, IsAPermutationOfEverySmallNumber) {
   }
 }
 
-TEST(IndexShuffle, OfLargeNumbersNoTwoPlacesHoldTheSame) {
+TEST(IndexShuffle, LargeSizes_HoldNoNumberTwice) {
   for (std::uint64_t n : {std::uint64_t{1} << 20, std::uint64_t{999983}, std::uint64_t{1000000007},
                           (std::uint64_t{1} << 40) + 1, std::uint64_t{1} << 62}) {
     IndexShuffle shuffle(n, 5);
@@ -80,7 +80,7 @@ TEST(IndexShuffle, FewNumbersTakeEveryOrderEquallyOften) {
   EXPECT_LT(std::abs(deviations(values)), 5);
 }
 
-TEST(IndexShuffle, OfFewNumbers_PutsNeighboursAtEveryDistanceEquallyOften) {
+TEST(IndexShuffle, FewNumbers_PutNeighboursAtEveryDistanceEquallyOften) {
   // Around the circle, two neighbours end up 1 to n - 1 apart, each as often.
   for (std::uint64_t n : {3, 4, 7, 12, 16, 17, 18, 20, 25, 33, 64, 128, 129, 150}) {
     std::vector<std::uint64_t> distances(n - 1);

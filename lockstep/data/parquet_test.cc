@@ -33,7 +33,7 @@ const std::vector<std::string> kFields = {"i8",     "i16",   "i32",    "i64",  "
                                           "binary", "fixed", "tokens", "pair", "struct", "day",  "time"};
 
 /// Before a plugin is loaded, which stays.
-TEST(ParquetPlugin, OfEachKindOfFile_OnlyTrustedOnesAreLoaded) {
+TEST(ParquetPlugin, EachKindOfFile_IsLoadedOnlyIfTrusted) {
   const testing::TemporaryFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   const std::string rows = folder.path() / "rows.parquet";
@@ -119,7 +119,7 @@ TEST_F(Parquet, WithLittleMemoryAndManyThreads_TheRowsAreTheSame) {
   }
 }
 
-TEST_F(Parquet, WhatCannotBeAFieldIsAnErrorThatNamesIt) {
+TEST_F(Parquet, AColumnThatCannotBeAField_IsAnErrorThatNamesIt) {
   EXPECT_THAT(
       error_of<DataError>([] { parquet(kRows)->read(0); }),
       AllOf(HasSubstr("[parquet] "), HasSubstr("rows.parquet row group 0: column 'money' is decimal128"),

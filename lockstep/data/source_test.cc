@@ -80,7 +80,7 @@ TEST(Source, TheFingerprintTellsSourcesApart) {
   EXPECT_EQ(numbers(3)->fingerprint(), numbers(3)->fingerprint());
 }
 
-TEST(Source, WhatAFilterKeepsIsFoundOnce_AndStored) {
+TEST(Source, TheIndexOfAFilter_IsMadeOnceAndStored) {
   testing::TemporaryFolder folder;
   std::atomic<int> reads = 0;
   const SourcePtr source = map(numbers(20000), "count", [&](Record record) {
@@ -216,7 +216,7 @@ TEST(StoredNumbers, AnyNumberIsFound_AlsoAtTheBordersOfBlocks) {
   }
 }
 
-TEST(StoredNumbers, OfManyWhoAskAtATimeOneMakesThem) {
+TEST(StoredNumbers, ConcurrentRequests_MakeTheNumbersOnce) {
   testing::TemporaryFolder folder;
   std::atomic<int> made = 0;
   std::vector<std::jthread> threads;

@@ -160,7 +160,7 @@ TEST(Attention, ByBlocks_HasTheDTypesPrecision) {
   }
 }
 
-TEST(Attention, OfSmallSizes_IsNotByBlocks_AndOfLargeOnesIs) {
+TEST(Attention, SmallSizes_AreComputedWhole_LargeOnesByBlocks) {
   auto text = [](std::int64_t queries, std::int64_t keys) {
     const Sizes s{.batch = 1, .queries = queries, .keys = keys, .heads = 1, .key_heads = 1};
     auto f = [](const Array& q, const Array& k, const Array& v) {
@@ -237,7 +237,7 @@ TEST(Attention, ByBlocks_OfAnExampleEach) {
   expect_all_equal(each(4), each(0), 2e-5);
 }
 
-TEST(Attention, WhoSeesNothing_GetsTheMean_AndNoNaN) {
+TEST(Attention, AQueryThatSeesNoKey_GetsTheMean_AndNoNaN) {
   const Sizes s{.batch = 1, .queries = 3, .keys = 7, .heads = 1, .key_heads = 1};
   const Arrays x = operands(s);
   auto mean_of_values = [&](const Array& y) {
@@ -258,7 +258,7 @@ TEST(Attention, WhoSeesNothing_GetsTheMean_AndNoNaN) {
                    computed(attention({.mask = some_seen({1, 1, 3, 7}, false), .block_size = 0}), x), 2e-5);
 }
 
-TEST(Attention, WhatDoesNotFit_IsAnErrorAtTheUsersLine) {
+TEST(Attention, ArgumentsThatDoNotFit_AreAnErrorAtTheUsersLine) {
   const Arrays x = operands({});
   auto wrong = [&](const nn::AttentionOptions& options) {
     return error_of<ShapeError>([&] { nn::dot_product_attention(x[0], x[1], x[2], options); });
@@ -309,7 +309,7 @@ Mesh ring_mesh(int devices_of_it) {
   return Mesh({devices().begin(), devices().begin() + devices_of_it}, {devices_of_it}, {"s"});
 }
 
-TEST(RingAttention, OfOneTwoAndFourDevices_IsThePlainOne) {
+TEST(RingAttention, OneTwoOrFourDevices_GivePlainAttention) {
   const Sizes s{.queries = 8, .keys = 12};
   for (const Variant& variant : variants(s)) {
     SCOPED_TRACE(variant.name);
@@ -386,7 +386,7 @@ TEST(RingAttention, MayBeDifferentiatedAgain_ButNotForwardsFirst) {
               HasSubstr("only has a reverse derivative"));
 }
 
-TEST(RingAttention, WhatDoesNotFit_IsAnErrorAtTheUsersLine) {
+TEST(RingAttention, ArgumentsThatDoNotFit_AreAnErrorAtTheUsersLine) {
   const Sizes s{.queries = 8, .keys = 12};
   const Arrays x = operands(s);
   EXPECT_THAT(error_of<ShardingError>([&] { nn::ring_attention(x[0], x[1], x[2], "s"); }),

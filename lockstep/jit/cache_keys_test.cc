@@ -69,7 +69,7 @@ auto counted_sum(int& traces) {
 
 constexpr long double kThird = 1.0L / 3;
 
-TEST(CacheKey, OfJit_CallsThatDifferInOneThing_AreTracedTwice) {
+TEST(CacheKey, JitCallsThatDifferInOneThing_AreTracedTwice) {
   int traces = 0;
   auto make = [&](JitOptions options = {}) { return jit(counted_sum(traces), std::move(options)); };
   const Array x = ones({4}) + 0, y = x + 1;
@@ -121,7 +121,7 @@ TEST(CacheKey, OfJit_CallsThatDifferInOneThing_AreTracedTwice) {
                 traces, 2);
 }
 
-TEST(CacheKey, OfJit_CallsThatDifferInNothing_AreTracedOnce) {
+TEST(CacheKey, JitCallsWithEqualKeys_AreTracedOnce) {
   int traces = 0;
   const Array x = ones({4}) + 0, y = x + 1;
   const auto pair = [&](const char* what, const auto& a, const auto& b) -> Case {
@@ -145,7 +145,7 @@ TEST(CacheKey, OfJit_CallsThatDifferInNothing_AreTracedOnce) {
       traces, 1);
 }
 
-TEST(CacheKey, OfPmap_IsThatOfJit) {
+TEST(CacheKey, PmapCalls_HaveTheSameKeysAsJitCalls) {
   int traces = 0;
   const Array x = ones({4, 2}) + 0, y = x + 1;
   const auto pair = [&](const char* what, const auto& a, const auto& b) -> Case {
@@ -169,7 +169,7 @@ TEST(CacheKey, OfPmap_IsThatOfJit) {
   EXPECT_EQ(traces, 1) << "numbers";
 }
 
-TEST(CacheKey, OfJit_HasTheTypesOfTheArguments) {
+TEST(CacheKey, TheTypesOfTheArguments_ArePartOfTheKey) {
   struct Apply {
     Array operator()(const Scale& scale, const Array& x) const { return scale.k * x; }
     Array operator()(const Shift& shift, const Array& x) const { return shift.k + x; }

@@ -108,7 +108,7 @@ TEST(PureCallback, UnderVmap_IsCalledAsAsked) {
   expect_equal(nested, sum(square(reshape(arange(12.f), {2, 3, 2})), -1));
 }
 
-TEST(PureCallback, OfSplitOperands_GetsThemWhole_AndOfSplitExamplesEachDevicesOwn) {
+TEST(PureCallback, SplitOperands_AreGivenWhole_AndSplitVmapExamplesByDevice) {
   const Array x = device_put(array({1.f, 2.f, 3.f, 4.f}), NamedSharding(line_mesh(), P("x")));
   EXPECT_EQ(jit(norm_of)(x).item<float>(), 30);
   const Array rows = device_put(reshape(arange(8.f), {4, 2}), NamedSharding(line_mesh(), P("x")));
@@ -297,7 +297,7 @@ LOCKSTEP_CHILD(callbacks_of_processes) {
   }
 }
 
-TEST(Callbacks, OfSeveralProcesses_AreCalledInOne_AndTheirFailureIsEverybodys) {
+TEST(Callbacks, SeveralProcesses_CallBackInOneOfThem_AndFailTogether) {
   for (const testing::ProcessResult& result :
        testing::run_processes(test::job("callbacks_of_processes", 2, 2)))
     EXPECT_EQ(result.exit_code, 0) << result.log;

@@ -197,7 +197,7 @@ TEST(CollectiveRules, ExtremesHaveNoDerivative_AndSayWhatToDo) {
 
 /// Found by the fuzzer: what one branch keeps for its derivative varies over the devices, what the other one
 /// keeps does not.
-TEST(CollectiveRules, OfBranchesThatVaryAndDoNot_DerivativesAreTheSums) {
+TEST(CollectiveRules, VaryingAndUnvaryingBranches_HaveTheDerivativesOfTheirSum) {
   for (int branch : {0, 1}) {
     auto sum_of = [branch](Array x) {
       auto varies = [&](Array a) { return pvary(exp(a) / (1.f - a), "x"); };

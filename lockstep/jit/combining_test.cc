@@ -45,7 +45,7 @@ std::pair<std::size_t, std::size_t> expect_same(const F& function, const Args&..
   return {num_collectives(one, args...), num_collectives(each, args...)};
 }
 
-TEST(CombinedCollectives, OfADataParallelStep_GiveTheSame) {
+TEST(CombinedCollectives, ADataParallelStep_GivesTheSame) {
   struct Parameters {
     Array w1, b1, w2, b2;
   };
@@ -61,7 +61,7 @@ TEST(CombinedCollectives, OfADataParallelStep_GiveTheSame) {
   EXPECT_EQ(expect_same(step, parameters, batch), std::pair(std::size_t{1}, std::size_t{5}));
 }
 
-TEST(CombinedCollectives, OfEveryKindAndManyDTypes_GiveTheSame) {
+TEST(CombinedCollectives, EveryKindAndManyDTypes_GiveTheSame) {
   const Mesh mesh = square_mesh();
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64, DType::kI8, DType::kU32, DType::kC64}) {
     SCOPED_TRACE(info(dtype).name);
@@ -96,7 +96,7 @@ TEST(CombinedCollectives, OfEveryKindAndManyDTypes_GiveTheSame) {
 }
 
 /// Bits, and not numbers, are put one behind the other: a NaN keeps its own.
-TEST(CombinedCollectives, OfGathersOfSeveralDTypes_GiveTheSame) {
+TEST(CombinedCollectives, GathersOfSeveralDTypes_GiveTheSame) {
   auto f = shard_map(
       [](Array x) {
         std::vector<Array> out;

@@ -196,7 +196,7 @@ LOCKSTEP_CHILD(adds_one) {
   say_values("sum", jit([](Array x) { return x + 1; }, {.name = "add"})(zeros({4})));
 }
 
-TEST(CompilationCache, WhatTheCompilerWouldMakeElse_IsAnotherEntry) {
+TEST(CompilationCache, ChangedNprocOrXlaFlags_MakeAnotherEntry) {
   testing::TemporaryFolder folder;
   testing::Variables cached = {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()}};
   EXPECT_GT(run("adds_one", 1, false, cached)[0].compiled, 0);
@@ -217,7 +217,7 @@ TEST(CompilationCache, AFolderThatCannotBeMade_IsAWarningOnly) {
   EXPECT_THAT(result.log, HasSubstr("said sum"));
 }
 
-TEST(CompilationCache, WhatCompilesFast_IsNotKeptWhereAskedSo) {
+TEST(CompilationCache, ACompilationBelowTheMinimumTime_IsNotKept) {
   testing::TemporaryFolder folder;
   run("adds_one", 1, false,
       {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()},

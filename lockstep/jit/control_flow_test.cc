@@ -133,7 +133,7 @@ TEST(Scan, SecondDerivativesAndVmap_NestInAnyOrder) {
                mapped([](Array w, Array h, Array xs) { return unrolled(w, h, xs); })(hs));
 }
 
-TEST(Scan, OfACondition_HasTheGradientOfWhatRan) {
+TEST(Scan, ACondInTheBody_HasTheGradientOfTheBranchThatRan) {
   // JAX: grad(lambda x: scan(lambda c, i: (cond(i % 2 == 0, sin, lambda c: c * c, c), c), x,
   // arange(4))[0])(0.7)
   auto f = [](Array x) {
@@ -238,7 +238,7 @@ TEST(ForiLoop, WithNumbers_HasAGradient_WithArraysRunsAsOften) {
             0);
 }
 
-TEST(ForiLoop, OfMoreThan2To31Steps_IsCompiled) {
+TEST(ForiLoop, MoreThan2To31Steps_AreCompiled) {
   auto f = [](Array x) {
     return fori_loop(
         0, 3'000'000'000, [&](Array, Array c) -> Array { return c + x; }, x);

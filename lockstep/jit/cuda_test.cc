@@ -231,7 +231,7 @@ LOCKSTEP_CHILD(waits_in_vain) {
   std::_Exit(0);
 }
 
-TEST(Cuda, WhoWaitsForADeviceThatWaitsForAProcessThatIsGone_IsToldSo) {
+TEST(Cuda, AWaitForADeviceThatWaitsForADeadProcess_IsAPeerFailure) {
   testing::Processes processes({.count = 2, .child = "waits_in_vain", .env = on_gpus(), .coordinator = true});
   for (int i : {0, 1}) processes.wait_for_line(i, "launched");
   std::ofstream(processes.folder(1) / "go") << "go";

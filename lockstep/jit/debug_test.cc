@@ -81,7 +81,7 @@ TEST(DebugPrint, UnderTransformations_PrintsWhatRuns) {
             (Lines{"negative"}));
 }
 
-TEST(DebugPrint, OfASplitArray_IsWholeAndOnce_UnderShardMapEachDevicesOwn) {
+TEST(DebugPrint, ASplitArray_IsPrintedWholeOnce_UnderShardMapByEachDevice) {
   const Array x = device_put(array({1.f, 2.f, 3.f, 4.f}), NamedSharding(line_mesh(), P("x")));
   EXPECT_EQ(lines_of([&] {
               jit([](Array x) {
@@ -101,7 +101,7 @@ TEST(DebugPrint, OfASplitArray_IsWholeAndOnce_UnderShardMapEachDevicesOwn) {
               UnorderedElementsAre("[1.]", "[2.]", "[3.]", "[4.]"));
 }
 
-TEST(DebugPrint, OfManyElements_IsCut) {
+TEST(DebugPrint, ManyElements_AreAbbreviated) {
   EXPECT_EQ(lines_of([] { debug::print("{}", arange(2000)); }), (Lines{"[0 1 2 ... 1997 1998 1999]"}));
 }
 

@@ -27,7 +27,7 @@ TEST(Jvp, GivesTheValueAndTheDerivativeAlongTheTangent) {
   expect_equal(tangent, wavy_slope(x) * dx);
 }
 
-TEST(Jvp, OfTreesAndSeveralArguments_TakesTreesOfTangents) {
+TEST(Jvp, TreesAndSeveralArguments_TakeTreesOfTangents) {
   auto f = [](const Pair& p, const Array& y) { return Pair{p.a * y, p.b + y}; };
   Array a = waves({3}), b = waves({3}, 2), y = waves({3}, 3), one = ones({3}), none = zeros({3});
   auto [value, tangent] = jvp(f, std::tuple(Pair{a, b}, y), std::tuple(Pair{one, none}, one));
@@ -74,7 +74,7 @@ TEST(Linearize, GivesALinearFunctionOfTangents) {
   expect_equal(push(std::tuple(2 * dx)), 2 * wavy_slope(x) * dx);
 }
 
-TEST(Linearize, OfIntegersBesides_LeavesThemOut) {
+TEST(Linearize, IntegersBesideFloats_AreLeftOut) {
   auto f = [](const Array& x, const Array& n) { return std::pair(x * n, n + 1); };
   Array x = waves({3}), n = array({1, 2, 3});
   auto [value, push] = linearize(f, x, n);
@@ -93,7 +93,7 @@ TEST(Jacobian, ForwardsAndBackwards_AreTheMatrixOfDerivatives) {
   expect_equal(jacrev(f)(m, x), jacfwd(f)(m, x));
 }
 
-TEST(Jacobian, OfATreeOrByATree_IsATree) {
+TEST(Jacobian, FunctionsFromAndToTrees_HaveTreesOfJacobians) {
   Array x = waves({3}), y = waves({3}, 2);
   auto both = [](const Array& x) { return Pair{sum(x * x), 2 * x}; };
   Pair forwards = jacfwd(both)(x), backwards = jacrev(both)(x);
@@ -111,7 +111,7 @@ TEST(Jacobian, OfATreeOrByATree_IsATree) {
 
 Array logistic_of(const Array& x) { return 1. / (1. + exp(-x)); }
 
-TEST(Hessian, OfLogaddexp_HasNoHoleWhereTheOperandsAreEqual) {
+TEST(Hessian, Logaddexp_IsRightWhereTheOperandsAreEqual) {
   auto second = [](const Array& x) { return logistic_of(x) * logistic_of(-x); };
   for (float apart : {-3.f, -1.f, -0.5f, 0.f, 0.5f, 1.f, 3.f}) {
     SCOPED_TRACE(apart);
@@ -125,7 +125,7 @@ TEST(Hessian, OfLogaddexp_HasNoHoleWhereTheOperandsAreEqual) {
   }
 }
 
-TEST(Grad, OfWhatAnInnerGradHandsThrough_IsItsOwn) {
+TEST(Grad, TheAuxOfAnInnerGrad_HasItsOwnGradient) {
   auto aux = [](Array v) {
     return value_and_grad([](Array y) {
              Array l = sum(y * y);
@@ -148,7 +148,7 @@ TEST(Hessian, IsTheMatrixOfSecondDerivatives) {
   expect_equal(jacrev(jacrev(f))(x), expected);
 }
 
-TEST(Jacobian, OfEigenvalues_IsTheEigenvectorsOuterProducts) {
+TEST(Jacobian, Eigenvalues_HaveTheOuterProductsOfTheEigenvectors) {
   Array a = astype(waves({3, 3}), float64), x = a + transpose(a);
   linalg::Eigh eigh = linalg::eigh(x);
   Array expected = einsum("ik,jk->kij", {eigh.eigenvectors, eigh.eigenvectors});
@@ -168,7 +168,7 @@ TEST(Derivatives, NestInAnyOrder) {
   expect_equal(vmap(jacfwd(wavy))(x), expand_dims(wavy_slope(x), 1) * eye(3));
 }
 
-TEST(Derivatives, OfWhatCannotBeDifferentiated_AreErrors) {
+TEST(Derivatives, FunctionsThatCannotBeDifferentiated_AreErrors) {
   EXPECT_THAT(error_of<TraceError>([] {
                 jacrev([](const Array& x) { return x * 2; })(array({1, 2}));
               }),
@@ -193,7 +193,7 @@ TEST(Derivatives, OfWhatCannotBeDifferentiated_AreErrors) {
               AllOf(HasSubstr("it has leaked"), HasSubstr("derivatives_test.cc:")));
 }
 
-TEST(Derivatives, OfAWhileLoop_GoForwardsInEachWay) {
+TEST(Derivatives, AWhileLoop_HasForwardDerivatives) {
   auto f = [](const Array& x) {
     return while_loop([](const Array& c) { return sum(c) < 20; }, [&](const Array& c) { return c * x; }, x);
   };

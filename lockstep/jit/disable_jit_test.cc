@@ -129,7 +129,7 @@ TEST(DisableJit, LoopsAndChoicesAreThoseOfCpp) {
       xs);
 }
 
-TEST(DisableJit, WhatIsTransformedIsComputedOperationByOperation) {
+TEST(DisableJit, TransformedFunctions_AreComputedOperationByOperation) {
   auto layer = [](Array w, Array x) {
     auto step = [w](Array h, Array x) {
       Array next = cond(

@@ -63,7 +63,7 @@ Array six() { return reshape(arange(6, float32), {2, 3}); }
 Array i(std::int64_t number) { return full({1}, number, int32); }
 constexpr auto kDrop = GatherScatterMode::kFillOrDrop;
 
-TEST(EmptySizes, OfProducts) {
+TEST(EmptySizes, Products_GiveWhatJaxGives) {
   auto e = [](std::string subscripts, std::vector<Shape> shapes, std::string expected) -> Case {
     return {subscripts, std::move(expected), [=] {
               Arrays operands;
@@ -141,7 +141,7 @@ TEST(EmptySizes, OfProducts) {
                }}});
 }
 
-TEST(EmptySizes, OfAttention) {
+TEST(EmptySizes, Attention_GivesWhatJaxGives) {
   auto a = [](Shape q, Shape k, std::string expected) -> Case {
     return {to_string(q) + to_string(k), std::move(expected), [=]() -> Result {
               return Arrays{nn::dot_product_attention(o(q), o(k), o(k)),
@@ -154,7 +154,7 @@ TEST(EmptySizes, OfAttention) {
               a({2, 3, 1, 0}, {2, 3, 1, 0}, "f32[2,3,1,0]; f32[2,3,1,0]")});
 }
 
-TEST(EmptySizes, OfReductions) {
+TEST(EmptySizes, Reductions_GiveWhatJaxGives) {
   using Reduce = Array (*)(const Operand&, ReduceOptions);
   using Vary = Array (*)(const Operand&, VarianceOptions);
   auto of = [](const char* name, const char* dtype, std::string value, auto f) -> Case {
@@ -237,7 +237,7 @@ TEST(EmptySizes, OfReductions) {
                }}});
 }
 
-TEST(EmptySizes, OfOrderAndRunningSums) {
+TEST(EmptySizes, SortsAndRunningSums_GiveWhatJaxGives) {
   for (const Shape& shape : std::vector<Shape>{{0}, {0, 3}, {3, 0}}) {
     const std::string s = to_string(shape), same = "f32" + s;
     Shape less = shape;
@@ -290,7 +290,7 @@ TEST(EmptySizes, OfOrderAndRunningSums) {
                }}});
 }
 
-TEST(EmptySizes, OfWhatIsMadeAndMoved) {
+TEST(EmptySizes, CreationAndRearrangement_GiveWhatJaxGives) {
   expect_all(
       {{"arange", "i32[0]", [] { return arange(0); }},
        {"linspace", "f32[0]", [] { return linspace(0, 1, 0); }},
@@ -402,7 +402,7 @@ TEST(EmptySizes, OfWhatIsMadeAndMoved) {
        {"random::split", "u32[0,2]", [] { return random::split(random::key(0), 0).data(); }}});
 }
 
-TEST(EmptySizes, OfParts) {
+TEST(EmptySizes, IndexingAndUpdates_GiveWhatJaxGives) {
   expect_all(
       {{"x[none]", "f32[0,3]", [] { return six()[none()]; }},
        {"x[:, none]", "f32[2,0]",
@@ -451,7 +451,7 @@ TEST(EmptySizes, OfParts) {
         }}});
 }
 
-TEST(EmptySizes, OfWindows) {
+TEST(EmptySizes, ConvolutionsAndPools_GiveWhatJaxGives) {
   auto conv = [](std::string name, std::string expected, Shape x, Shape kernel,
                  nn::ConvPadding padding) -> Case {
     return {name, expected, [=] { return nn::conv(z(x), o(kernel), {.padding = padding}); }};
@@ -473,7 +473,7 @@ TEST(EmptySizes, OfWindows) {
                }}});
 }
 
-TEST(EmptySizes, OfDecompositions) {
+TEST(EmptySizes, Decompositions_GiveWhatJaxGives) {
   namespace la = linalg;
   expect_all(
       {{"cholesky", "f32[0,0]; f32[0,2,2]",
@@ -528,7 +528,7 @@ TEST(EmptySizes, OfDecompositions) {
         }}});
 }
 
-TEST(EmptySizes, OfTransformations) {
+TEST(EmptySizes, Transforms_GiveWhatJaxGives) {
   auto g = [](auto f) { return [=](Shape shape) -> Result { return grad(f)(z(shape)); }; };
   auto of = [&](const char* name, std::string expected, Shape shape, auto f) -> Case {
     return {name, expected, [=] { return g(f)(shape); }};
@@ -581,7 +581,7 @@ TEST(EmptySizes, OfTransformations) {
                }}});
 }
 
-TEST(EmptySizes, OfWhatHasNoValue_AreErrors) {
+TEST(EmptySizes, OperationsWithoutAValue_AreErrors) {
   const std::vector<std::pair<std::string, std::function<void()>>> all = {
       {"[max]", [] { max(z({0})); }},
       {"[min]",

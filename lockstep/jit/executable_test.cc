@@ -77,7 +77,7 @@ void expect_same(const State& a, const State& b) {
   expect_equal(a.step, b.step);
 }
 
-TEST(Executable, OfATree_GivesWhatTheFunctionGives) {
+TEST(Executable, ATreeOfArguments_GivesWhatTheFunctionGives) {
   auto step = jit(update);
   const Array x = waves({5, 4}, 3);
   const std::string bytes = step.lower(state(2), x).compile().serialize();
@@ -90,7 +90,7 @@ TEST(Executable, OfATree_GivesWhatTheFunctionGives) {
   expect_same(load_executable<State>(loaded.serialize(), state(2))(state(2), x), step(state(2), x));
 }
 
-TEST(Executable, OfEachDType_AndOfNumbers) {
+TEST(Executable, ArraysOfEachDTypeAndNumbers_GiveWhatTheFunctionGives) {
   for (const DType dtype :
        {bool_, int8, uint16, int32, int64, float16, bfloat16, float32, float64, complex64}) {
     SCOPED_TRACE(std::string(name(dtype)));
@@ -156,7 +156,7 @@ TEST(Executable, ThatCannotTravel_IsRefusedWithTheReason) {
               HasSubstr("pointer to a function"));
 }
 
-TEST(ExecutableFile, OfEachKindOfFile_OnlyTrustedOnesAreRead) {
+TEST(ExecutableFile, EachKindOfFile_IsReadOnlyIfTrusted) {
   testing::for_given_files(
       "step.bin", "bytes", [](const testing::GivenFile& given, const std::filesystem::path& path) {
         if (given.words == "good") {

@@ -113,7 +113,7 @@ TEST(FfiCall, WithinLoopsAndBranches_GivesWhatItGivesOutside_WithDerivatives) {
   expect_equal(jit(scanned(kernel))(c, split), scanned(plain)(c, rows));
 }
 
-TEST(FfiCall, WhatAKernelRefuses_IsTheCallersError) {
+TEST(FfiCall, AnErrorInAKernel_IsThrownToTheCaller) {
   ffi::register_ffi_target<kRefusing>("refusing");
   auto text = [](const char* how) {
     return error_of<Error>([&] {

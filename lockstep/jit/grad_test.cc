@@ -16,14 +16,14 @@ using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(Grad, OfAPolynomial_IsItsDerivative) {
+TEST(Grad, APolynomial_HasItsDerivative) {
   auto cube = [](Array x) { return x * x * x; };
   expect_equal(grad(cube)(Array(2.0f)) * 1, Array(12.0f) * 1);
   expect_equal(grad(grad(cube))(Array(2.0f)) * 1, Array(12.0f) * 1);
   expect_equal(grad(grad(grad(cube)))(Array(2.0f)) * 1, Array(6.0f) * 1);
 }
 
-TEST(Grad, OfPowersAtZero_IsJaxs) {
+TEST(Grad, PowersAtZero_HaveJaxsDerivatives) {
   auto slopes = [](float x, float y) {
     auto [dx, dy] =
         grad<0, 1>([](Array x, Array y) { return power(x, y); })(test::number(x), test::number(y));
@@ -84,7 +84,7 @@ TEST(ValueAndGrad, GivesBothLikeTheArgument) {
   EXPECT_FLOAT_EQ(grads.offset.template item<float>(), 3);
 }
 
-TEST(ValueAndGrad, OfSeveralArguments_GivesATuple) {
+TEST(ValueAndGrad, SeveralArguments_GiveATuple) {
   auto loss = [](Array x, Array y, Array z) { return sum(x * y * y + z); };
   auto [value, grads] = value_and_grad<0, 1>(loss)(array({2.f}), array({3.f}), array({1.f}));
   EXPECT_FLOAT_EQ(value.item<float>(), 19);
@@ -114,14 +114,14 @@ TEST(Grad, IntegersBesideTheArgument_AreLeftAlone) {
   expect_equal(grad(loss)(array({1.f, 2.f, 3.f}), array({1})), array({0.f, 1.f, 0.f}));
 }
 
-TEST(Grad, OfWhatIsNoFloatingScalar_IsAnError) {
+TEST(Grad, AValueThatIsNoFloatingScalar_IsAnError) {
   EXPECT_THAT(error_of<TraceError>([] { grad([](Array x) { return x * 2; })(ones({3})); }),
               AllOf(HasSubstr("floating scalar"), HasSubstr("f32[3]"), HasSubstr("grad_test.cc:")));
   EXPECT_THAT(error_of<TraceError>([] { grad([](Array x) { return sum(astype(x, int32)); })(ones({3})); }),
               AllOf(HasSubstr("floating scalar"), HasSubstr("i32[]")));
 }
 
-TEST(Grad, OfAnIntegerArgument_IsAnError) {
+TEST(Grad, AnIntegerArgument_IsAnError) {
   EXPECT_THAT(error_of<TraceError>([] {
                 grad([](Array x) { return sum(x * 1.5f); })(array({1, 2}));
               }),

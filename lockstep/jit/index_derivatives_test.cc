@@ -15,7 +15,7 @@ using test::error_of;
 using test::expect_equal;
 using ::testing::HasSubstr;
 
-TEST(IndexDerivatives, OfAnElementWrittenTwice_GoToTheLastWrite) {
+TEST(IndexDerivatives, AnElementWrittenTwice_PassesItsGradientToTheLastWrite) {
   const Array places = array({1, 1, 0}), weights = arange(1, 5, 1, float32);
   auto loss = [&](Array x, Array values) { return sum(x.at(places).set(values) * weights); };
   auto [value, grads] = value_and_grad<0, 1>(loss)(zeros({4}), ones({3}));
@@ -23,7 +23,7 @@ TEST(IndexDerivatives, OfAnElementWrittenTwice_GoToTheLastWrite) {
   expect_equal(std::get<1>(grads), array({0.f, 2.f, 1.f}));
 }
 
-TEST(IndexDerivatives, OfOrderFollowTheElements) {
+TEST(IndexDerivatives, SortAndCumulativeOperations_FollowTheElements) {
   const Array weights = arange(1, 5, 1, float32);
   auto sorted = [](Array x) { return sum(sort(x) * arange(3, float32)); };
   expect_equal(grad(sorted)(array({3.f, 1.f, 2.f})), array({2.f, 0.f, 1.f}));
@@ -33,7 +33,7 @@ TEST(IndexDerivatives, OfOrderFollowTheElements) {
   expect_equal(grad(products)(array({1.f, 0.f, 3.f, 2.f})), array({1.f, 35.f, 0.f, 0.f}));
 }
 
-TEST(IndexDerivatives, OfAPoolGoToTheFirstOfEquals) {
+TEST(IndexDerivatives, AMaxPool_PassesTheGradientToTheFirstOfEquals) {
   const Array x = reshape(
       array({1.f, 1.f, 0.f, 2.f, 0.f, 3.f, 3.f, 1.f, 3.f, 0.f, 1.f, 1.f, 2.f, 2.f, 2.f, 0.f}), {1, 4, 4, 1});
   auto loss = [](Array x) {
@@ -43,7 +43,7 @@ TEST(IndexDerivatives, OfAPoolGoToTheFirstOfEquals) {
                array({0.f, 0.f, 0.f, 0.f, 0.f, 8.f, 7.f, 0.f, 6.f, 0.f, 0.f, 0.f, 0.f, 7.f, 8.f, 0.f}));
 }
 
-TEST(IndexDerivatives, OfEachRowAreThoseOfAll) {
+TEST(IndexDerivatives, VmapOverRows_GivesTheDerivativesOfTheWhole) {
   auto row = [](Array x) { return sum(square(x[array({2, 0, 2})]) + cumsum(x, 0)); };
   const Array x = test::waves({4, 3});
   expect_equal(vmap(grad(row))(x), grad([](Array all) {
@@ -51,7 +51,7 @@ TEST(IndexDerivatives, OfEachRowAreThoseOfAll) {
                })(x));
 }
 
-TEST(IndexDerivatives, OfAProductWrittenIntoPlacesThatMayBeEqual_AreRefused) {
+TEST(IndexDerivatives, AMultiplyAtPlacesThatMayBeEqual_IsRefused) {
   auto loss = [](Array values) { return sum(ones({4}).at(array({1, 1})).multiply(values)); };
   EXPECT_THAT(
       error_of<TraceError>([&] { grad(loss)(ones({2})); }),

@@ -188,7 +188,7 @@ TEST(Eager, OperationsOnSplitArrays_EqualOneDevice) {
   EXPECT_EQ((split + 1).sharding().mesh(), square_mesh());
 }
 
-TEST(Errors, OfShapes_NameTheOperationBothShapesAndTheLine) {
+TEST(Errors, ShapeErrors_NameTheOperationBothShapesAndTheLine) {
   Array x = ones({3, 4}), y = ones({3, 4});
   int place = 0;
   auto wrong = jit([&](Array a, Array b) {
@@ -214,7 +214,7 @@ TEST(Errors, FromWithinGradWithinJit_NameTheUsersOwnLine) {
                              HasSubstr(test::line("jit_test.cc", place))));
 }
 
-TEST(Errors, OfCollectivesAndOutOfTracing_SayWhatToDo) {
+TEST(Errors, ErrorsOfCollectivesAndTracing_SayWhatIsWrong) {
   EXPECT_THAT(error_of<ShardingError>([] { psum(ones({2}), "nowhere"); }),
               HasSubstr("outside of shard_map, pmap and vmap (at jit_test.cc:"));
   Array kept;

@@ -86,7 +86,7 @@ TEST_F(Traced, ANumberThatADTypeCannotHold_IsNeverCutOff) {
               HasSubstr("more elements than i32"));
 }
 
-TEST(LargeNumbers, OfArange_AreOfI64) {
+TEST(LargeNumbers, ArangeBeyondInt32_IsOfInt64) {
   const std::int64_t big = std::int64_t{1} << 31, huge = std::int64_t{1} << 60;
   EXPECT_EQ(arange(big - 1, big + 2).to_host<std::int64_t>(),
             (std::vector<std::int64_t>{big - 1, big, big + 1}));
@@ -98,7 +98,7 @@ TEST(LargeNumbers, OfArange_AreOfI64) {
   EXPECT_EQ(arange(-2, 2, 1, uint8).to_host<std::uint8_t>(), (std::vector<std::uint8_t>{254, 255, 0, 1}));
 }
 
-TEST(LargeNumbers, OfDiagonalsAndClasses_AreRight) {
+TEST(LargeNumbers, LargeDiagonalsAndClassCounts_AreRight) {
   const std::int64_t huge = std::int64_t{1} << 40;
   EXPECT_EQ(number(sum(tril(ones({2, 2}), huge))), 4);
   EXPECT_EQ(number(sum(tril(ones({2, 2}), -huge))), 0);

@@ -104,7 +104,7 @@ LOCKSTEP_CHILD(fails_a_check_alone) {
   if (process_index() == 1) pause();
 }
 
-TEST(LaunchThatFails, OfOneProcess_EndsTheWaitOfTheOthers) {
+TEST(LaunchThatFails, InOneProcess_EndsTheWaitOfTheOthers) {
   for (int devices_each : {1, 2}) {
     Processes processes(job("fails_a_check_alone", 2, devices_each));
     processes.wait_for_line(1, "as expected: [check_finite] the loss ");

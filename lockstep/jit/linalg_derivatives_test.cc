@@ -28,7 +28,7 @@ Array matrix() {
 }
 Array vector() { return array({1.f, -2.f, 0.5f, 1.5f}); }
 
-TEST(SecondDerivatives, OfWhatHasARuleOfItsOwn_AreThoseOfTheRule) {
+TEST(SecondDerivatives, SolvePinvAndDeterminants_AgreeWithTheirFormulas) {
   // d²/dt² f(a + t d) at 0, by the rule's derivative, and by what it is.
   const Array a = matrix(), d = outer(vector(), flip(vector())) * 0.25, b = vector();
   auto second = [&](const auto& f) {
@@ -47,7 +47,7 @@ TEST(SecondDerivatives, OfWhatHasARuleOfItsOwn_AreThoseOfTheRule) {
                floats(linalg::det(a) * (square(trace_of_moved) - trace(matmul(moved, moved)))), 1e-3);
 }
 
-TEST(Gradients, OfADeterminantOfLowRank_AreItsCofactors) {
+TEST(Gradients, TheDeterminantOfALowRankMatrix_GivesItsCofactors) {
   auto gradient = [](const Array& x) { return grad([](Array y) { return linalg::det(y); })(x); };
   const Array almost = diag(array({1.f, 2.f, 3.f, 0.f}));
   expect_close(gradient(almost), floats(diag(array({0.f, 0.f, 0.f, 6.f}))), 1e-6);
@@ -55,7 +55,7 @@ TEST(Gradients, OfADeterminantOfLowRank_AreItsCofactors) {
 }
 
 /// q is not computed if only r is used.
-TEST(Jit, OfTheRThatQrGives_IsTheSameWithoutQ) {
+TEST(Jit, TheROfQr_IsTheSameWithoutQ) {
   for (const std::int64_t n : {5, 130}) {
     const Array x = reshape(sin(arange(n * n) * 0.7), {n, n});
     const Array r = jit([](Array x) { return linalg::qr(x).r; })(x);
@@ -65,7 +65,7 @@ TEST(Jit, OfTheRThatQrGives_IsTheSameWithoutQ) {
 
 /// d/dt expm(t x) = x expm(t x), in both modes, where t x is squared never, or several times, or on some
 /// devices or for some elements only.
-TEST(Gradients, OfExpm_AreThoseOfAllSizes) {
+TEST(Gradients, ExpmOfEachMagnitude_HasTheRightGradient) {
   const Array x = matrix() * 0.5, sizes = array({0.f, 0.1f, 1.f, 2.f, -0.5f, 3.f, 0.3f, 4.f});
   auto f = [&](Array t) { return sum(linalg::expm(t * x)); };
   std::vector<float> expected;

@@ -75,7 +75,7 @@ TEST(LoopConditions, ThatReadOneOfTwoSums_SeeAllOfIt) {
   });
 }
 
-TEST(LoopConditions, OfLoopsInLoops_SeeAllOfASum) {
+TEST(LoopConditions, NestedLoops_SeeAllOfASum) {
   auto inner = [](Array x, Array s) -> Array {
     return fori_loop(
         0, 2, [&](Array, Array s) -> Array { return s + sum(x); }, s);

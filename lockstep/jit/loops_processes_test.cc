@@ -64,7 +64,7 @@ LOCKSTEP_CHILD(loops_of_collectives) {
 
 class Loops : public ::testing::TestWithParam<std::pair<int, int>> {};
 
-TEST_P(Loops, OfCollectives_GiveTheirValuesHoweverTheDevicesLie) {
+TEST_P(Loops, Collectives_GiveTheirValuesForEachPlacementOfDevices) {
   for (const ProcessResult& result :
        run_processes(job("loops_of_collectives", GetParam().first, GetParam().second)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -91,7 +91,7 @@ LOCKSTEP_CHILD(loops_of_other_lengths) {
   std::_Exit(0);
 }
 
-TEST(Loops, OfOtherLengths_AreAnErrorOfBoth) {
+TEST(Loops, DifferentLengths_AreAnErrorOfBoth) {
   for (const ProcessResult& result : run_processes(job("loops_of_other_lengths", 2, 1))) {
     EXPECT_FALSE(result.timed_out);
     EXPECT_THAT(result.log, AllOf(HasSubstr("as expected: "), HasSubstr("psum f32[] over i"),

@@ -40,7 +40,7 @@ std::vector<std::string> moved(const std::function<Array(Array)>& function, cons
 
 const Shape kShape = {64, 256};  // a row is 1 KiB
 
-TEST(MovedElements, OfARoll_AreTheRowsThatComeIn) {
+TEST(MovedElements, ARoll_MovesOnlyTheRowsThatComeIn) {
   const Array x = waves(kShape);
   EXPECT_THAT(moved([](Array a) { return roll(a, 1, 0); }, x), ElementsAre("1 x permute of 1024 B"));
   // By more than a part: from two devices.
@@ -56,7 +56,7 @@ TEST(MovedElements, OfARoll_AreTheRowsThatComeIn) {
               ElementsAre("1 x permute of 16384 B"));
 }
 
-TEST(MovedElements, OfATokenShift_AreTheRowBefore) {
+TEST(MovedElements, ATokenShift_MovesOnlyTheRowBefore) {
   const Array x = waves(kShape);
   EXPECT_THAT(moved(
                   [](Array a) {
@@ -68,7 +68,7 @@ TEST(MovedElements, OfATokenShift_AreTheRowBefore) {
               ElementsAre("1 x permute of 1024 B"));
 }
 
-TEST(MovedElements, OfASliceOfAPad_AreThoseOfOnePad) {
+TEST(MovedElements, ASliceOfAPad_MovesWhatOnePadMoves) {
   const Array x = waves(kShape);
   auto shifted = [](Array a) { return pad(a, {{1, 0}, {0, 0}})[{slice(none, -1)}] + a; };
   EXPECT_THAT(moved(shifted, x), ElementsAre("1 x permute of 1024 B"));
@@ -80,7 +80,7 @@ TEST(MovedElements, OfASliceOfAPad_AreThoseOfOnePad) {
   moved(both, x);
 }
 
-TEST(MovedElements, OfHalvesAndStrides_AreThoseOfTheResult) {
+TEST(MovedElements, HalvesStridesAndFlips_MoveOnlyWhatTheResultNeeds) {
   const Array x = waves(kShape);
   // The first half is of devices 0 and 1: 8 rows for each of the others.
   EXPECT_THAT(moved([](Array a) { return a[{slice(none, 32)}] * 2.; }, x),
@@ -89,18 +89,18 @@ TEST(MovedElements, OfHalvesAndStrides_AreThoseOfTheResult) {
   EXPECT_THAT(moved([](Array a) { return flip(a, 0); }, x), ElementsAre("1 x permute of 16384 B"));
 }
 
-TEST(MovedElements, OfOneRow_AreIts) {
+TEST(MovedElements, OneRow_MovesOnlyItself) {
   EXPECT_THAT(moved([](Array a) { return a[37] * 2.; }, waves(kShape)),
               ElementsAre("1 x all-reduce of 1024 B"));
 }
 
-TEST(MovedElements, OfRunningSums_AreTheTotals) {
+TEST(MovedElements, RunningSums_MoveOnlyTheTotals) {
   const Array x = waves(kShape);
   EXPECT_THAT(moved([](Array a) { return cumsum(a, 0); }, x), ElementsAre("1 x all-gather of 4096 B"));
   EXPECT_THAT(moved([](Array a) { return cumprod(a + 0.9, 0); }, x), ElementsAre("1 x all-gather of 4096 B"));
 }
 
-TEST(MovedElements, OfTheLargestsPlace_AreTheLargest) {
+TEST(MovedElements, ArgmaxAndArgmin_MoveOnlyEachDevicesExtremes) {
   const Array x = waves({64, 128});
   EXPECT_THAT(exchanges(jit([](Array a) { return argmax(a, 1); }), over_x(x, P(none, "x"))),
               ElementsAre("1 x all-reduce of 256 B", "1 x all-reduce of 256 B"));
@@ -116,7 +116,7 @@ TEST(MovedElements, OfTheLargestsPlace_AreTheLargest) {
   EXPECT_EQ(jit([](Array a) { return argmin(a); })(over_x(ones({8}))).item<int>(), 0);
 }
 
-TEST(MovedElements, OfImagesSplitByRows_AreHalos) {
+TEST(MovedElements, ImagesSplitByRows_MoveOnlyHalos) {
   const Array images = waves({2, 16, 16, 4}), kernels = waves({3, 3, 4, 4}, 3);
   const PartitionSpec rows = P(none, "x");
   auto convolved = [&](Array a) { return nn::conv(a, kernels); };
@@ -143,7 +143,7 @@ TEST(MovedElements, OfImagesSplitByRows_AreHalos) {
               ::testing::Contains("1 x all-reduce of 576 B"));
 }
 
-TEST(MovedElements, OfTheLargestFew_AreEachDevicesLargest) {
+TEST(MovedElements, TopK_MovesOnlyEachDevicesLargest) {
   const Array x = waves({64, 128});
   auto f = jit([](Array a) { return top_k(a, 3); });
   // One all-gather brings three numbers and three places of each row from four devices.
@@ -162,7 +162,7 @@ TEST(MovedElements, OfTheLargestFew_AreEachDevicesLargest) {
   expect_equal(jit(gradient)(over_x(x, P(none, "x"))), gradient(x));
 }
 
-TEST(MovedElements, OfASort_GoToAnotherDimensionAndBack) {
+TEST(MovedElements, ASort_MovesToAnotherDimensionAndBack) {
   const Array x = waves({64, 256});
   auto f =
       jit([](Array a) { return sort(a, 1); }, {.out_shardings = {NamedSharding(line_mesh(), P(none, "x"))}});
@@ -172,7 +172,7 @@ TEST(MovedElements, OfASort_GoToAnotherDimensionAndBack) {
 }
 
 /// Also where elements are equal or NaN, and where the mesh has 3 devices, which do not merge.
-TEST(MovedElements, OfASortOfOneDimension_AreThoseOfTheOthersParts) {
+TEST(MovedElements, AOneDimensionalSort_ExchangesTheDevicesParts) {
   const Array x = waves({1 << 20});
   auto rising = jit([](Array a) { return sort(a); });
   EXPECT_THAT(

@@ -116,7 +116,7 @@ TEST(Doubles, InTrees_MeetF64WithAllTheirDigits) {
   EXPECT_DOUBLE_EQ(advanced(ones({}, float64), times).item<double>(), 0.4);
 }
 
-TEST(Doubles, OfProgramsInF32_AreF32) {
+TEST(Doubles, ProgramsInF32_StayInF32) {
   const Array x = test::waves({8});
   auto twice = [](const Array& x, const Array& k) { return x * (k * k) + k; };
   const float k = 0.1f;
