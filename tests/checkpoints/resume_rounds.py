@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    arguments.steps = 150 * (arguments.kills + 1)
+    arguments.steps = 50 + 150 * arguments.kills
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as place:
         plain = Run(arguments, os.path.join(place, "plain"))
