@@ -414,8 +414,9 @@ TEST(Registry, APrimitiveDeclaredLinear_GivesSumsForSums) {
 }
 
 TEST(Registry, ShardingRulesAgreeWithTheWholeComputation) {
-  int splits = 0;
+  int splits = 0, number = 0;
   for (const Example& example : all_examples()) {
+    if (!is_taken(number++)) continue;
     Program program = program_of(example);
     const std::vector<Aval> inputs = program.input_avals(), outputs = program.output_avals();
     ShardingRule rule = example.primitive->sharding(inputs, outputs, example.params);
@@ -434,7 +435,7 @@ TEST(Registry, ShardingRulesAgreeWithTheWholeComputation) {
     for (std::size_t i = 0; i < outputs.size(); ++i) expect_sizes(rule.results[i], outputs[i]);
     expect_splits_agree(example, rule, splits);
   }
-  EXPECT_GT(splits, 100);
+  EXPECT_GT(splits, 50);
 }
 
 }  // namespace
