@@ -18,10 +18,11 @@ if(LOCKSTEP_BUILD_TESTS)
   add_test(NAME style.license COMMAND Python3::Interpreter ${checks}/check_license.py ${PROJECT_SOURCE_DIR})
   add_test(NAME style.license_check_catches_a_missing_line
            COMMAND Python3::Interpreter ${checks}/check_license.py --self-test)
+  add_test(NAME style.pictures COMMAND Python3::Interpreter ${checks}/pictures.py --check)
   add_test(NAME style.format COMMAND ${checks}/check_format)
   set_tests_properties(style.includes style.include_check_catches_bad_includes style.docs
                        style.docs_check_catches_what_is_untrue style.license
-                       style.license_check_catches_a_missing_line style.format PROPERTIES LABELS style)
+                       style.license_check_catches_a_missing_line style.pictures style.format PROPERTIES LABELS style)
 
   # Targets that the presets asan and tsan build: ./test runs their tests. The runtime and users' threads are only under
   # the thread sanitizer: they take the layers above along, which touch no memory by hand.

@@ -67,7 +67,7 @@ class Pages:
         file = Path(os.path.normpath(source.parent / link))
         if file.parent == ROOT and file.name in ROOT_PAGES:
             to = ROOT_PAGES[file.name]
-        elif file.suffix == ".md" and (ROOT / "docs") in file.parents:
+        elif file.suffix in (".md", ".svg") and (ROOT / "docs") in file.parents:
             to = str(file.relative_to(ROOT / "docs"))
         else:
             to = f"source/{file.relative_to(ROOT)}.md"
@@ -170,6 +170,7 @@ def main():
     for page in sorted((ROOT / "docs").rglob("*.md")):
         pages.add(page, str(page.relative_to(ROOT / "docs")))
     pages.add_sources()
+    shutil.copytree(ROOT / "docs" / "pictures", folder / "pages" / "pictures")
     reference = Reference(ROOT, folder / "xml")
     for name in reference.headers:
         if text := reference.page(name):
