@@ -157,7 +157,7 @@ TEST(ShardMap, CollectivesOverGroupsOfPlaces_StayWithinThem) {
       error_of<ShardingError>([&] {
         shard_map([](Array a) { return psum(a, "x", {.axis_index_groups = {{{0, 1}, {1, 3}}}}); }, rows)(x);
       }),
-      HasSubstr("place 1"));
+      HasSubstr("position 1"));
 }
 
 TEST(ShardMap, PshuffleTakesFromThePermutation) {
