@@ -281,7 +281,7 @@ TEST_F(TwoHosts, WithAnInterfaceChosen_TheCoordinatorListensThere) {
                                      {"LOCKSTEP_NUM_PROCESSES", "2"},
                                      {"LOCKSTEP_INTERFACE", "eth0"}});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.log, AllOf(HasSubstr("the coordinator at 10.77.0.1:8476 is open to all"),
+  EXPECT_THAT(result.log, AllOf(HasSubstr("the coordinator at 10.77.0.1:8476 is open to everybody"),
                                 HasSubstr("on 2 hosts: host1, host2")));
   EXPECT_EQ(count_of("2 devices in all", result.log), 2);
 }
