@@ -260,13 +260,13 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
   std::string log = ::testing::internal::GetCapturedStderr();
   std::size_t first = log.find("is open to everybody who reaches it, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
-  EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
+  EXPECT_EQ(log.find("is open to ", first + 1), std::string::npos) << log;
   ::testing::internal::CaptureStderr();
   { Serving local({}), with_jax(kIdentity, true), closed(kIdentity); }
   log = ::testing::internal::GetCapturedStderr();
   first = log.find("is open to all users of this host, because the job has no secret");
   EXPECT_NE(first, std::string::npos) << log;
-  EXPECT_EQ(log.find("is open to all", first + 1), std::string::npos) << log;
+  EXPECT_EQ(log.find("is open to ", first + 1), std::string::npos) << log;
   ::testing::internal::CaptureStderr();
   { Serving with_jax(kIdentity, true, {}, "0.0.0.0:0"); }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
