@@ -113,6 +113,10 @@ const std::vector<KnownDifference>& known_differences() {
        "a product is the difference of two infinities, unless XLA rounds only one of the two, which depends "
        "on what is compiled with it",
        true},
+      {"`max`, `min`, `ptp` of bf16", "derivatives of rows with NaN", "(max|min|ptp)\\(axis=1\\)", "bfloat16",
+       "r", ".*nan.*", "0, not nan",
+       "no element equals the result, so none gets a share, as with other dtypes; JAX multiplies by a mask, "
+       "for which XLA selects only where the dtype is another one"},
       {"`sort`", "descending, with ties", "sort\\(descending\\)", kAny, kAny, kAny, kAny,
        "equal elements keep their order, as in argsort; JAX reverses it"},
       {"any", "second derivatives at the largest numbers", kAny, kAny, "r|jj|rr", kLargest, kNotNan,
