@@ -20,6 +20,7 @@ namespace lockstep::collectives {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kSecret = "what nobody on the way may read ";
@@ -195,10 +196,12 @@ TEST(OnTheWay, ChangedBytes_EndTheOperation_AndTheSenderIsNamed) {
                                                  .arguments = {after},
                                                  .env = {{kNetworkVariable, "tls"}}});
     for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
-    EXPECT_THAT(results[1].log, AllOf(HasSubstr("said: the connection of process 1 to process 0 of 2"),
-                                      HasSubstr("the received data is not what the other side sent"),
-                                      HasSubstr("something on the way has changed the data")));
-    EXPECT_THAT(results[0].log, AllOf(HasSubstr("said: "), HasSubstr("process 1")));
+    // The receiver's words, or the sender's, whose connection the receiver has ended.
+    for (const auto& result : results)
+      EXPECT_THAT(result.log, AllOf(HasSubstr("said: the connection of process "), HasSubstr("process 1"),
+                                    AnyOf(HasSubstr("the received data is not what the other side sent"),
+                                          HasSubstr("the other side broke TLS off")),
+                                    HasSubstr("something on the way has changed the data")));
   }
 }
 
