@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
 INK, SOFT, LINE = "#1f2430", "#5b6475", "#8a93a6"
-FILLS = {"plain": "#eef1f8", "main": "#d6e2ff", "other": "#dff2e3", "warm": "#fdebd0", "red": "#fbdcdc"}
+FILLS = {"plain": "#eef1f8", "main": "#d6e2ff", "other": "#dff2e3", "warm": "#fdebd0"}
 
 
 class Picture:

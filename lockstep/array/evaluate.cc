@@ -202,7 +202,7 @@ class Evaluation {
     if (primitive == &cond_p()) return evaluate_cond(equation.params.as<CondParams>(), operands);
     const std::vector<NestedProgram> programs = programs_of(equation);
     if (programs.size() != 1)
-      fail_internally("[disable_jit] {} holds {} programs", primitive->name, programs.size());
+      fail_internally("[disable_jit] {} holds {} programs, expected one", primitive->name, programs.size());
     return evaluate(*programs.front().program, as_inputs(operands, *programs.front().program));
   }
 

@@ -342,7 +342,7 @@ class ExecutableFile {
     if (!file_.ParseFromArray(rest.data(), static_cast<int>(rest.size())) || file_.program().meshes().empty())
       fail(
           "[load_executable] the file cannot be read although its digest is right: it was wrong when it was "
-          "written");
+          "written; serialize the function again");
   }
 
   /// Whether it can be used here.

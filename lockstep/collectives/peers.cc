@@ -210,9 +210,7 @@ std::string Peers::Impl::lane(int process, int device) const {
   if (!address || it == address->lanes.end()) {
     fail(
         "process {} of {} has given no address of its device {}: are all processes built from the same "
-        "version "
-        "of "
-        "Lockstep?",
+        "version of Lockstep?",
         process, options_.process_count, device);
   }
   return it->second;
@@ -491,10 +489,8 @@ void Peers::Impl::throw_unreachable(int process) const {
   if (peer.distrusted) {
     fail(
         "process {} of {} (host {}) and process {} of {} (host {}) cannot connect to each other: {}. The "
-        "processes "
-        "of "
-        "a job need the same secret, and, where they have certificates, those of one authority that have not "
-        "expired (LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY, LOCKSTEP_TLS_AUTHORITY)",
+        "processes of a job need the same secret, and, where they have certificates, those of one authority "
+        "that have not expired (LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY, LOCKSTEP_TLS_AUTHORITY)",
         options_.process_index, options_.process_count, own_.host, process, options_.process_count, peer.host,
         peer.trouble);
   }

@@ -19,11 +19,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kSleep(50);    ///< Between two looks for failures.
-constexpr std::chrono::seconds kTextTimeout(2);    ///< For the other side's text after a divergence.
-constexpr std::chrono::seconds kReasonTimeout(3);  ///< For the reason why a connection broke.
-constexpr std::chrono::milliseconds kLastWords(
-    300);  ///< For what a peer has sent that is gone, or whose connection is.
+constexpr std::chrono::milliseconds kSleep(50);       ///< Between two looks for failures.
+constexpr std::chrono::seconds kTextTimeout(2);       ///< For the other side's text after a divergence.
+constexpr std::chrono::seconds kReasonTimeout(3);     ///< For the reason why a connection broke.
+constexpr std::chrono::milliseconds kLastWords(300);  ///< For messages from a peer that cannot send more.
 constexpr std::chrono::seconds kAbandonTimeout(1);
 constexpr std::chrono::milliseconds kNoteLinks(500);
 constexpr std::chrono::microseconds kLongestSpin(200);

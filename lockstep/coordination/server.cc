@@ -57,9 +57,8 @@ class CoordinationServer::Impl {
     } else if (options.allow_jax && !local) {
       logging::warning(
           "the coordinator at {} is open to everybody who reaches it, because --allow-jax accepts processes "
-          "that do "
-          "not prove that they have the job's secret; use it only on a network that only the job's hosts "
-          "can reach",
+          "that do not prove that they have the job's secret; use it only on a network that only the job's "
+          "hosts can reach",
           bound_.to_string());
     }
   }

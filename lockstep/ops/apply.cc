@@ -92,7 +92,7 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   const std::function<Array(Tracers)>& compose) {
   CallSiteScope here((*operands.begin())->site());
   constexpr std::size_t kMost = 4;
-  if (operands.size() > kMost) fail_internally("[{}] more than {} operands", name, kMost);
+  if (operands.size() > kMost) fail_internally("[{}] was called with more than {} operands", name, kMost);
   const std::span<const Operand* const> all(operands.begin(), operands.size());
   std::array<ElementType, kMost> types;
   bool alike = true;

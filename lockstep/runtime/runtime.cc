@@ -152,8 +152,7 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   } catch (const PeerFailure&) {
     throw;  // which the coordinator knows
   } catch (const std::exception& error) {
-    if (coordination_)
-      coordination_->report_own_error(error.what());  // the others would wait for this process
+    end_with_error(error.what());  // the others would wait for this process
     throw;
   }
 }
