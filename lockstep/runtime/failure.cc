@@ -106,15 +106,13 @@ void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
 
 void Runtime::job_failed(const coordination::JobError& error) {
   std::string message = error.message;
-  if (watch_) {
-    // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
-    // end before its coordinator's word on the first.
-    auto seen = watch_->first();
-    if (seen && seen->process != error.process && error.process == 0) {
-      message = fmt::format("{}\nconsequence: {}", seen->message, message);
-    }
-    watch_->settle();
+  // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
+  // end before its coordinator's word on the first.
+  auto seen = watch_.first();
+  if (seen && seen->process != error.process && error.process == 0) {
+    message = fmt::format("{}\nconsequence: {}", seen->message, message);
   }
+  watch_.settle();
   if (error.process == process_index()) {
     message += fmt::format("\nconsequence: this is process {} of {}, which the others have given up",
                            process_index(), process_count());
@@ -132,7 +130,7 @@ void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
       coordination::name_process(process, {topology_->host(process).name, topology_->pid(process)});
-  if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
+  if (watch_.saw({coordination::describe_failure(name, kind, how), process})) {
     coordination_->report_failure({kind, {subject(process)}, how});
   }
 }
@@ -250,11 +248,21 @@ void Runtime::at_exit(int status) {
     say(error);
     if (server_) std::this_thread::sleep_for(graces::kLastWords);
   }
-  if (failed_) return;
+  if (!failed_) close();
+}
+
+void Runtime::close() {
+  stall_watch_.reset();
   threads_.reset();
   programs_.reset();
-  world_.reset();
-  watch_.reset();
+  std::unique_ptr<collectives::World> world;
+  {
+    // A failure that the coordinator reports meanwhile finds either a world or none.
+    std::lock_guard lock(failure_mutex_);
+    world = std::move(world_);
+  }
+  world.reset();
+  watch_.stop();  // which reports to the coordinator
   coordination_.reset();
   server_.reset();
 }

@@ -9,7 +9,9 @@ FailureWatch::FailureWatch(std::chrono::milliseconds grace,
                            std::function<void(const coordination::JobError&)> decide)
     : grace_(grace), decide_(std::move(decide)) {}
 
-FailureWatch::~FailureWatch() {
+FailureWatch::~FailureWatch() { stop(); }
+
+void FailureWatch::stop() {
   settle();
   if (thread_.joinable()) thread_.join();
 }

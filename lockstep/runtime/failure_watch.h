@@ -31,6 +31,9 @@ class FailureWatch {
   /// The first cause is known; `decide` will not be called.
   void settle();
 
+  /// As settle(), and waits for a call of `decide`, from which it must not be called.
+  void stop();
+
   /// The first sighting.
   std::optional<coordination::JobError> first() const;
 
@@ -41,7 +44,7 @@ class FailureWatch {
   std::condition_variable changed_;
   std::optional<coordination::JobError> first_;
   bool settled_ = false;
-  std::thread thread_;  // Started by the first sighting.
+  std::thread thread_;  // started by the first sighting
 };
 
 }  // namespace lockstep::runtime

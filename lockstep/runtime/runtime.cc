@@ -97,6 +97,7 @@ Runtime& Runtime::get(const CallSite& first_use) {
   }
   place.coordinator_address.clear();
   std::unique_ptr<Runtime> runtime(new Runtime(settings, OnPeerFailure::kThrow));
+  runtime->start();
   runtime->first_use_ = first_use;
   the_runtime.store(runtime.release(), std::memory_order_release);
   return *the_runtime.load();
@@ -119,6 +120,7 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
         where.to_string(), runtime->first_use_.to_string());
   }
   std::unique_ptr<Runtime> runtime(new Runtime(settings, std::move(on_peer_failure)));
+  runtime->start();
   runtime->first_use_ = where;
   runtime->initialized_ = true;
   runtime->say_banner();
@@ -134,11 +136,12 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     : settings_(settings),
       compile_cache_(settings_.compile_cache),
       on_peer_failure_(std::move(on_peer_failure)),
-      pid_(getpid()) {
+      pid_(getpid()),
+      watch_(coordination::graces::kForTheCoordinator,
+             [this](const coordination::JobError& error) { coordination_->fail(error); }) {
   open_standard_streams();
   require_what_libraries_need(settings);
   watch::set_process(process_index(), process_count());
-  const watch::Doing initializing(watch::Kind::kInitialize, "initialize()");
   // The launcher reads standard output through a pipe: write complete lines immediately nevertheless.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (process_count() > 1)
@@ -146,6 +149,12 @@ Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
   if (process_count() > 1 && settings_.place.cluster != "launcher")
     set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
   set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
+}
+
+Runtime::~Runtime() { close(); }
+
+void Runtime::start() {
+  const watch::Doing initializing(watch::Kind::kInitialize, "initialize()");
   meet();
   try {
     set_up();
@@ -179,9 +188,6 @@ void Runtime::set_up() {
   std::vector<std::string> process_host;
   for (int process = 0; process < process_count(); ++process)
     process_host.push_back(topology_->host(process).identity);
-  watch_ = std::make_unique<FailureWatch>(
-      coordination::graces::kForTheCoordinator,
-      [this](const coordination::JobError& error) { coordination_->fail(error); });
   auto world = collectives::World::create(
       {.process_index = process_index(),
        .process_count = process_count(),

@@ -42,6 +42,9 @@ PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const En
 /// process ends.
 class Runtime {
  public:
+  /// Only if start() threw; otherwise the object is kept.
+  ~Runtime();
+
   /// The runtime; if there is none yet, makes one for a single process and remembers `first_use`.
   static Runtime& get(const CallSite& first_use = CallSiteScope::current());
 
@@ -150,7 +153,11 @@ class Runtime {
   /// Throws the first cause, with its consequence here.
   void throw_failure(const std::string& consequence);
 
+  /// Is in no job yet, and has no devices: start() comes next.
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
+
+  /// Joins the job and opens the devices.
+  void start();
   void meet();
   /// After the processes met: devices, what each has, connections. What fails here is told to the others.
   void set_up();
@@ -166,6 +173,9 @@ class Runtime {
   void peer_lost(int process, bool left, const std::string& doing);
   void end_with_error(const std::string& what);
 
+  /// Ends all threads and connections to the other processes.
+  void close();
+
   /// Whether this is a forked child of the job's process: it has none of its threads, and its connections are
   /// the parent's.
   bool is_forked() const;
@@ -179,6 +189,7 @@ class Runtime {
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
 
+  FailureWatch watch_;  // used by the threads of coordination_ and world_
   std::unique_ptr<coordination::CoordinationServer> server_;
   std::unique_ptr<coordination::CoordinationClient> coordination_;
   const Platform* platform_ = nullptr;
@@ -186,8 +197,7 @@ class Runtime {
   std::unique_ptr<Plan> plan_;
   std::vector<const pjrt::Device*> local_pjrt_;
 
-  std::optional<Topology> topology_;  // of the current members of the job; set once they have met
-  std::unique_ptr<FailureWatch> watch_;
+  std::optional<Topology> topology_;         // of the current members of the job; set once they have met
   std::unique_ptr<StallWatch> stall_watch_;  ///< set if the processes detect stalls themselves
 
   std::deque<DeviceInfo> device_infos_;
