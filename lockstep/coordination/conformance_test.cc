@@ -334,6 +334,17 @@ TYPED_TEST(ClientConformance, PeerSeenDying_IsTheFirstCauseForAll) {
               ::testing::StartsWith("process 2" + self + " died: its connections closed\n"));
 }
 
+TYPED_TEST(ClientConformance, ClosedConnection_IsADeathThatAllAreTold) {
+  this->start(3);
+  this->clients_[2]->key_value_store().set("here", "");  // Its poll has come before.
+  this->clients_[2].reset();
+  for (int process : {0, 1}) {
+    JobError error = this->heard_[process].wait();
+    EXPECT_EQ(error.message, "process 2" + Whereabouts::own().to_string() + " died: its connections closed");
+    EXPECT_EQ(error.process, 2);
+  }
+}
+
 TYPED_TEST(ClientConformance, ReportOfAnEarlierLife_IsNothing_AndOfThisOneCounts) {
   this->start(3);
   const std::uint64_t life = this->clients_[2]->incarnation();

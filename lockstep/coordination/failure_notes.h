@@ -30,7 +30,8 @@ class FailureNotes {
   /// the same process may be more exact and then replaces the text.
   void await(const Failure& failure, Clock::TimePoint due);
 
-  /// The process has registered again: pending reports concern its earlier incarnation.
+  /// The process has registered or polled again: pending reports concern its earlier incarnation or
+  /// connection.
   void forget(int process);
 
   /// The reports that count now, in order.

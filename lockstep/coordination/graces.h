@@ -25,6 +25,10 @@ inline constexpr milliseconds kLauncherLooks(200);
 /// the launcher's report, which has the signal or the status.
 inline constexpr milliseconds kForTheLauncher(500);
 
+/// A process whose connection to the coordinator closed is dead after this time, unless its own report, the
+/// launcher's or a peer's comes before.
+inline constexpr milliseconds kForBetterReports(1000);
+
 /// A process that saw another one end waits this long for the coordinator's report before its own observation
 /// counts.
 inline constexpr milliseconds kForTheCoordinator(800);
@@ -54,6 +58,7 @@ inline constexpr milliseconds kTelling(3000);
 inline constexpr milliseconds kUntilTheOthersAreGone(2000);
 
 static_assert(kForTheLauncher > kLauncherLooks, "the launcher has looked before the peers' word counts");
+static_assert(kForBetterReports > kForTheLauncher, "all other reports come first");
 static_assert(kForTheCoordinator >= kForTheLauncher + 2 * kTick,
               "the coordinator decides before its clients");
 static_assert(kInCollectives > kForTheCoordinator, "a process knows the cause before its collectives end");

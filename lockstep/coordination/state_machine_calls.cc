@@ -151,14 +151,17 @@ void StateMachine::cancel(CallId call) {
   }
   std::erase_if(alive_rounds_, [](const auto& round) { return round.second.calls.empty(); });
   if (auto found = task_of_call_.find(call); found != task_of_call_.end()) {
-    Task& task = tasks_[found->second];
+    const int found_task = found->second;
+    Task& task = tasks_[found_task];
     if (task.registering.id == call && task.registering.done) {
       section.answer(take(task.registering), status, std::uint64_t{0});
       task.incarnation = 0;
       task.where = task.launched_at;
     }
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
-      if (open->id == call && open->done) section.answer(take(*open), status);
+      if (open->id != call || !open->done) continue;
+      section.answer(take(*open), status);
+      if (open == &task.polling) poll_lost(found_task);
     }
   }
   if (registering_ == 0) register_deadline_.reset();

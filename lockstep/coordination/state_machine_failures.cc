@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/text.h"
+#include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/roll.h"
 #include "lockstep/coordination/section.h"
 #include "lockstep/coordination/state_machine.h"
@@ -44,6 +45,12 @@ void StateMachine::task_failed(const Failure& failure, Answers& answers) {
   if (state == TaskState::kUninitialized) return fail_registration(error, answers);
   fail_job(error, answers);
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
+}
+
+void StateMachine::poll_lost(int task) {
+  if (tasks_[task].state != TaskState::kConnected || tasks_[task].wants_to_leave) return;
+  notes_.await(failure(FailureKind::kDied, {task}, "its connections closed"),
+               clock_.now() + graces::kForBetterReports);
 }
 
 void StateMachine::count_due_reports(Answers& answers) {

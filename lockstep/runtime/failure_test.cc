@@ -19,6 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/coordination/server.h"
+#include "lockstep/pjrt/plugin.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/initialize.h"
@@ -132,6 +133,28 @@ INSTANTIATE_TEST_SUITE_P(Waits, DeathOfAPeer, ::testing::Values("shutdown", "bar
                          [](const auto& info) {
                            return std::regex_replace(info.param, std::regex(" "), "_");
                          });
+
+LOCKSTEP_CHILD(only_initializes) {
+  say("said: " + error_of<PeerFailure>([] { initialize(); }));
+}
+
+TEST(DeathInInitialize, BeforeThePeersAreConnected_IsToldToAllAtOnce) {
+  ProcessesOptions options = job("only_initializes", 3);
+  options.env_of = [](int process) {
+    testing::Variables variables;
+    if (process == 2) {
+      variables = {{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
+                   {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
+                   {"GPU_ON_CPU_DIES", "1"}};
+    }
+    return variables;
+  };
+  Processes processes(options);
+  const auto results = processes.wait();
+  EXPECT_EQ(results[2].signal, SIGKILL);
+  for (int i : {0, 1})
+    EXPECT_EQ(said(results[i].log), name(processes, 2) + " died: its connections closed") << results[i].log;
+}
 
 LOCKSTEP_CHILD(waits_for_process_0) {
   initialize();
