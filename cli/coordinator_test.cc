@@ -102,7 +102,7 @@ TEST(CoordinatorCommand, AProcessFails_TheFirstCauseIsPrinted_AndTheStatusIs1) {
                                 HasSubstr(") ended with an error: bad input\n")));
 }
 
-TEST(CoordinatorCommand, SomeDoNotCome_EndsWithTheirNames) {
+TEST(CoordinatorCommand, MissingProcesses_AreNamedWhenItEnds) {
   Coordinator coordinator({"--num-processes", "2", "--register-timeout", "1"});
   const std::string address = coordinator.address();
   ClientOptions options;
@@ -115,7 +115,7 @@ TEST(CoordinatorCommand, SomeDoNotCome_EndsWithTheirNames) {
   EXPECT_THAT(result.log, HasSubstr("missing: process 1 of 2"));
 }
 
-TEST(CoordinatorCommand, Signal_EndsIt_AndTheProcessesHearOfIt) {
+TEST(CoordinatorCommand, ASignal_EndsIt_AndFailsTheProcessesCalls) {
   Coordinator coordinator({"--num-processes", "1"});
   auto clients = connect(coordinator.address(), 1);
   coordinator.signal(SIGTERM);
@@ -145,7 +145,7 @@ TEST(CoordinatorCommand, ProcessOfAnotherAttempt_IsRefused_TheJobsOwnIsNot) {
   EXPECT_EQ(coordinator.wait().exit_code, 0);
 }
 
-TEST(CoordinatorCommand, Keep_StaysForLaterStarts_AndEndsByASignal) {
+TEST(CoordinatorCommand, Keep_ServesLaterStarts_UntilASignal) {
   Coordinator coordinator({"--num-processes", "2", "--keep"});
   const std::string address = coordinator.address();
   for (int start = 0; start < 3; ++start) {
@@ -206,7 +206,7 @@ TEST(RunJob, StoppedForLongerThanTheHeartbeatTimeout_GoesOn) {
   EXPECT_EQ(result.log.find("lockstep:"), std::string::npos);
 }
 
-TEST(CoordinatorCommand, PortInUseAndWrongUse_AreOneLine) {
+TEST(CoordinatorCommand, PortInUseAndUsageErrors_AreReportedInOneLine) {
   Coordinator coordinator({"--num-processes", "1"});
   auto result = Coordinator({"--num-processes", "1", "--bind", coordinator.address()}).wait();
   EXPECT_EQ(result.exit_code, 1);

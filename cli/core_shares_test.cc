@@ -11,20 +11,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ShareCores, NeighboursStayTogetherAndNoneIsLeftOver) {
+TEST(ShareCores, EachProcessGetsNeighbouringCores_AndNoCoreIsLeftOver) {
   EXPECT_THAT(share_cores({0, 4, 1, 5}, 2), ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5)));
   EXPECT_THAT(share_cores({0, 1, 2, 3, 4}, 3),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
   EXPECT_THAT(share_cores({7, 3}, 2), ElementsAre(ElementsAre(7), ElementsAre(3)));
 }
 
-TEST(ShareCores, EachCoreHasAsManyProcessesWhereThatIsPossible) {
+TEST(ShareCores, AMultipleOfTheCores_GivesEachCoreEquallyManyProcesses) {
   EXPECT_THAT(share_cores({2, 5}, 4),
               ElementsAre(ElementsAre(2), ElementsAre(2), ElementsAre(5), ElementsAre(5)));
   EXPECT_THAT(share_cores({3}, 2), ElementsAre(ElementsAre(3), ElementsAre(3)));
 }
 
-TEST(ShareCores, NobodyIsBoundWhereCoresDoNotSufficeForAllOrTheProcessIsAlone) {
+TEST(ShareCores, UnevenSharesOrASingleProcess_BindNobody) {
   EXPECT_THAT(share_cores({0, 1}, 3), IsEmpty());
   EXPECT_THAT(share_cores({0, 1, 2, 3}, 6), IsEmpty());
   EXPECT_THAT(share_cores({0, 1}, 1), IsEmpty());
@@ -44,7 +44,7 @@ TEST(ThreadsPerProcess, IsNoMoreThanTheQuotaGives) {
   EXPECT_EQ(threads_per_process(4, 2, 64.0), 2);
 }
 
-TEST(CoreMask, HoldsMoreCoresThanTheUsualSet) {
+TEST(CoreMask, HoldsCoreNumbersAbove1023) {
   const std::vector<int> cores = {0, 63, 64, 1023, 1024, 4095};
   EXPECT_EQ(from_mask(to_mask(cores)), cores);
   EXPECT_THAT(from_mask({}), IsEmpty());
@@ -58,7 +58,7 @@ TEST(UsableCores, AreThoseOfThisProcess) {
   for (int core : cores) EXPECT_TRUE(CPU_ISSET(core, &allowed));
 }
 
-TEST(NameCores, JoinsNeighbours) {
+TEST(NameCores, WritesNeighboursAsARange) {
   EXPECT_EQ(name_cores({}), "");
   EXPECT_EQ(name_cores({3}), "3");
   EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");

@@ -249,7 +249,7 @@ LOCKSTEP_CHILD(retries_a_barrier) {
   wait_in_vain(*client);
 }
 
-TEST(FirstCause, ABarrierThatPassedInTheEndIsNone) {
+TEST(FirstCause, ABarrierThatPassedInTheEnd_IsNotTheCause) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--"} + testing::command_of_child("retries_a_barrier"));
   EXPECT_THAT(verdicts(result.log).second, HasSubstr(") ended with an error: bad input")) << result.log;

@@ -30,7 +30,7 @@ struct Started {
   }
 };
 
-TEST(HostGroups, UpToTheFanOutEachHostIsReachedDirectly) {
+TEST(HostGroups, UpToTheFanOut_EachHostIsReachedDirectly) {
   for (const int hosts : {0, 1, 31, 32}) {
     const std::vector<HostGroup> groups = host_groups(5, hosts, 32);
     ASSERT_EQ(groups.size(), static_cast<std::size_t>(hosts));
@@ -41,7 +41,7 @@ TEST(HostGroups, UpToTheFanOutEachHostIsReachedDirectly) {
   }
 }
 
-TEST(HostGroups, OneMoreHostIsReachedOverARelay) {
+TEST(HostGroups, OneHostMoreThanTheFanOut_IsReachedOverARelay) {
   const std::vector<HostGroup> groups = host_groups(0, 33, 32);
   ASSERT_EQ(groups.size(), 32u);
   EXPECT_EQ(groups[0].count, 2);
@@ -49,7 +49,7 @@ TEST(HostGroups, OneMoreHostIsReachedOverARelay) {
   EXPECT_EQ(groups[31].count, 1);
 }
 
-TEST(HostGroups, EachHostIsStartedOnceAndNobodyStartsMoreThanTheFanOut) {
+TEST(HostGroups, EachHost_IsStartedOnce_AndNobodyStartsMoreThanTheFanOut) {
   for (const int fan_out : {1, 2, 3, 32}) {
     for (const int hosts : {1, 2, 7, 15, 33, 100, 1000}) {
       const Started started(hosts, fan_out);
@@ -59,7 +59,7 @@ TEST(HostGroups, EachHostIsStartedOnceAndNobodyStartsMoreThanTheFanOut) {
   }
 }
 
-TEST(HostGroups, ManyHostsAreFewRelaysAway) {
+TEST(HostGroups, ManyHosts_AreReachedOverFewRelays) {
   EXPECT_EQ(Started(7, 2).relays, 2);
   EXPECT_EQ(Started(15, 2).relays, 3);
   EXPECT_EQ(Started(1024, kHostFanOut).relays, 1);

@@ -27,7 +27,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-TEST(Hosts, AreReadWithAndWithoutNumbers) {
+TEST(Hosts, AreReadWithAndWithoutSlotCounts) {
   EXPECT_THAT(parse_hosts("a:2,b,user@c:16"),
               ElementsAre(HostSlots{"a", 2}, HostSlots{"b", {}}, HostSlots{"user@c", 16}));
   EXPECT_THAT(parse_hosts("[fe80::1]:3,user@[::1]"),
@@ -53,7 +53,7 @@ TEST(Hosts, AnInvalidHost_IsNamedInTheError) {
   }
 }
 
-TEST(Hostfile, ReadsTheFormsOfOthers) {
+TEST(Hostfile, ReadsSlotsKeywordsColonsAndComments) {
   EXPECT_THAT(parse_hostfile("# the cluster\n"
                              "node1 slots=4 max_slots=8  # big\n"
                              "\n"
@@ -63,7 +63,7 @@ TEST(Hostfile, ReadsTheFormsOfOthers) {
               ElementsAre(HostSlots{"node1", 4}, HostSlots{"node2", 2}, HostSlots{"node3", {}}));
 }
 
-TEST(Hostfile, ALineAProcessIsCounted) {
+TEST(Hostfile, RepeatedLinesOfAHost_AreCountedAsSlots) {
   EXPECT_THAT(parse_hostfile("a\na\nb\na\n", "file"), ElementsAre(HostSlots{"a", 3}, HostSlots{"b", {}}));
 }
 
@@ -85,7 +85,7 @@ TEST(PlaceProcesses, FillsTheHostsInOrder) {
   EXPECT_THAT(place_processes(hosts, 4), ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 2}));
 }
 
-TEST(PlaceProcesses, SpreadsEvenlyWhereNoNumberIsGiven) {
+TEST(PlaceProcesses, WithoutSlotCounts_SpreadsEvenly) {
   const auto hosts = parse_hosts("a,b,c");
   EXPECT_THAT(place_processes(hosts, 7),
               ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 2}, Placement{"c", 5, 2}));
@@ -94,12 +94,12 @@ TEST(PlaceProcesses, SpreadsEvenlyWhereNoNumberIsGiven) {
               ElementsAre(Placement{"a", 0, 1}, Placement{"b", 1, 1}, Placement{"c", 2, 1}));
 }
 
-TEST(PlaceProcesses, AHostGivenTwiceIsOneHost) {
+TEST(PlaceProcesses, AHostGivenTwice_IsOneHost) {
   EXPECT_THAT(place_processes(parse_hosts("a:1,b:1,a:2"), {}),
               ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 1}));
 }
 
-TEST(PlaceAround, TakesTheHostsThatHavePlacesLeft) {
+TEST(PlaceAround, TakesTheHostsWithPlacesLeft) {
   const auto hosts = parse_hosts("a:2,b:2,c:2");
   EXPECT_THAT(place_around(hosts, 4, {}), Optional(ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 2})));
   EXPECT_THAT(place_around(hosts, 4, {"b"}),
@@ -110,7 +110,7 @@ TEST(PlaceAround, TakesTheHostsThatHavePlacesLeft) {
   EXPECT_EQ(place_around(hosts, 1, {"a", "b", "c"}), std::nullopt);
 }
 
-TEST(PlaceAround, WithoutNumbersEachHostHasPlacesForItsShare) {
+TEST(PlaceAround, WithoutSlotCounts_EachHostHasPlacesForItsShare) {
   const auto hosts = parse_hosts("a,b,c");
   EXPECT_THAT(place_around(hosts, 2, {"a"}),
               Optional(ElementsAre(Placement{"b", 0, 1}, Placement{"c", 1, 1})));
@@ -129,12 +129,12 @@ TEST(PlaceProcesses, MoreSlotsThanAnIntegerHolds_AreRefused) {
   EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(one), {}); }), HasSubstr("the host a has"));
 }
 
-TEST(PlaceProcesses, TooManyProcessesAreRefused) {
+TEST(PlaceProcesses, TooManyProcesses_AreRefused) {
   EXPECT_THAT(error_of<Error>([] { place_processes(parse_hosts("a:2,b"), 4); }),
               HasSubstr("4 processes do not fit on the hosts, which take 3 (a:2, b:1)"));
 }
 
-TEST(ParseProcesses, NumbersAndRangesAreTakenAndOthersRefused) {
+TEST(ParseProcesses, NumbersAndRanges_AreAccepted_OtherTextIsRefused) {
   EXPECT_THAT(parse_processes("--x", "none", 4), ::testing::IsEmpty());
   EXPECT_THAT(parse_processes("--x", "3,0-1", 4), ElementsAre(0, 1, 3));
   EXPECT_THAT(error_of<Error>([] { parse_processes("--x", "2-4", 4); }),
@@ -143,7 +143,7 @@ TEST(ParseProcesses, NumbersAndRangesAreTakenAndOthersRefused) {
     EXPECT_THAT(error_of<Error>([&] { parse_processes("--x", text, 4); }), HasSubstr("--x '")) << text;
 }
 
-TEST(NameSomeHosts, CountsThoseAfterTheTenth) {
+TEST(NameSomeHosts, NamesTenAndCountsTheRest) {
   EXPECT_EQ(name_some_hosts({"a", "b"}), "a, b");
   EXPECT_EQ(name_some_hosts(std::vector<std::string>(13, "h")), "h, h, h, h, h, h, h, h, h, h and 3 more");
 }

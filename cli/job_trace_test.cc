@@ -100,7 +100,7 @@ void expect_the_sleep_is_seen(const OpenedTrace& trace) {
   EXPECT_EQ(waited.size() - waited.count(phase->process), 3u);
 }
 
-TEST_F(JobTraceOf4, OnOneHost_HasAllThatTheyDid) {
+TEST_F(JobTraceOf4, OnOneHost_HasEveryKindOfEventOfAllProcesses) {
   const OpenedTrace trace = run({"-n", "4"});
   EXPECT_THAT(result_.log, AllOf(HasSubstr("lockstep: trace of "), HasSubstr("no event is lost"),
                                  Not(HasSubstr("may be wrong")), HasSubstr("https://ui.perfetto.dev")));

@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(LineSplitter, LinesAreWholeHoweverTheirBytesCome) {
+TEST(LineSplitter, LinesThatArriveInPieces_AreGivenWhole) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("on"), IsEmpty());
   EXPECT_THAT(splitter.feed("e\ntwo\n\nth"), ElementsAre("one", "two", ""));
@@ -19,14 +19,14 @@ TEST(LineSplitter, LinesAreWholeHoweverTheirBytesCome) {
   EXPECT_EQ(splitter.finish(), std::nullopt);
 }
 
-TEST(LineSplitter, TheRestOfAStreamIsALine) {
+TEST(LineSplitter, TheEndOfAStreamWithoutNewline_IsALine) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("a\nrest"), ElementsAre("a"));
   EXPECT_EQ(splitter.finish(), "rest");
   EXPECT_EQ(splitter.finish(), std::nullopt);
 }
 
-TEST(LineSplitter, ALineThatOverwritesItself_IsGivenInItsLastState) {
+TEST(LineSplitter, ALineOverwrittenByCarriageReturns_IsGivenInItsLastState) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("\r10%\r50%"), IsEmpty());
   EXPECT_EQ(splitter.progress(), "50%");
@@ -34,7 +34,7 @@ TEST(LineSplitter, ALineThatOverwritesItself_IsGivenInItsLastState) {
   EXPECT_EQ(splitter.progress(), "");
 }
 
-TEST(LineSplitter, AStateMayEndWithItsCarriageReturn) {
+TEST(LineSplitter, CarriageReturnAfterProgress_KeepsTheProgress) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("10%\r"), IsEmpty());
   EXPECT_THAT(splitter.feed("50%\r"), IsEmpty());
@@ -42,14 +42,14 @@ TEST(LineSplitter, AStateMayEndWithItsCarriageReturn) {
   EXPECT_THAT(splitter.feed("\n"), ElementsAre("50%"));
 }
 
-TEST(LineSplitter, AnEndWithACarriageReturnIsNoProgress) {
+TEST(LineSplitter, CarriageReturnOfALineEnding_IsNotProgress) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.feed("one\r\ntwo\r"), ElementsAre("one"));
   EXPECT_EQ(splitter.progress(), "");
   EXPECT_THAT(splitter.feed("\n"), ElementsAre("two"));
 }
 
-TEST(LineSplitter, ALineWithoutEndIsPassedOnInParts) {
+TEST(LineSplitter, ATooLongLine_IsGivenInParts) {
   LineSplitter splitter;
   const std::string part(LineSplitter::kLongestLine / 2 + 1, 'x');
   EXPECT_THAT(splitter.feed(part), IsEmpty());

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Messages, AnyBytesComeBack) {
+TEST(Messages, AnyBytes_AreReadBackUnchanged) {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   const Message message = {"out", "3", all, "", "\\n is not \n"};
@@ -29,12 +29,12 @@ TEST(Messages, AnyBytesComeBack) {
   EXPECT_EQ(from_line(line.substr(0, line.size() - 1)), message);
 }
 
-TEST(Messages, ABackslashThatMeansNothingIsRefused) {
+TEST(Messages, AnUnknownEscape_IsRefused) {
   EXPECT_EQ(from_line("a\\x"), std::nullopt);
   EXPECT_EQ(from_line("a\\"), std::nullopt);
 }
 
-TEST(Messages, OnlyWholeLinesAreTaken) {
+TEST(Messages, TakeLines_LeavesAnUnfinishedLine) {
   std::string buffer = "one\ntwo\nthr";
   EXPECT_THAT(take_lines(buffer), ElementsAre("one", "two"));
   EXPECT_EQ(buffer, "thr");
@@ -100,14 +100,14 @@ TEST(MessagePipes, AMegabyteInPieces_IsSearchedOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST(Messages, ANumberIsOneAsAWhole) {
+TEST(Messages, ANumberWithOtherTextOrOutOfRange_IsRefused) {
   EXPECT_EQ(number_of("-12"), -12);
   for (const char* word : {"", "1x", "x"}) EXPECT_THROW(number_of(word), Error);
   EXPECT_EQ(int_of("-2147483648"), std::numeric_limits<int>::min());
   for (const char* word : {"2147483648", "4294967297", "x"}) EXPECT_THROW(int_of(word), Error);
 }
 
-TEST(AgentProtocol, AJobComesBack) {
+TEST(AgentProtocol, AJob_IsReadBackUnchanged) {
   HostJob job{.command = {"./program", "a b", "tab\there"}, .folder = "/a folder", .bind = false};
   job.silence = std::chrono::seconds(7);
   job.first_on_host = 2;
@@ -161,7 +161,7 @@ TEST(AgentProtocol, AMalformedJobIsRefused) {
   EXPECT_FALSE(HostJobReader().take({"signal", "0", "15"}));
 }
 
-TEST(AgentProtocol, TheHostsOfARelayComeBackAndTheFirstIsItsOwn) {
+TEST(AgentProtocol, HostsOfARelay_AreReadBack_TheFirstAsItsOwn) {
   const AgentTreeOptions hosts{.first = 3,
                                .hosts = {"user@b", "c"},
                                .here = 0,
@@ -188,14 +188,14 @@ TEST(AgentProtocol, TheHostsOfARelayComeBackAndTheFirstIsItsOwn) {
   EXPECT_EQ(reader.hosts().tool, hosts.tool);
 }
 
-TEST(AgentProtocol, MalformedHostsOfARelayAreRefused) {
+TEST(AgentProtocol, MalformedHostsOfARelay_AreRefused) {
   EXPECT_THROW(RelayJobReader().take({"hosts", "0"}), Error);
   EXPECT_THROW(RelayJobReader().take({"limits", "0", "1000"}), Error);
   EXPECT_THROW(RelayJobReader().take({"starts", "rsh", "/bin/lockstep"}), Error);
   EXPECT_FALSE(RelayJobReader().take({"start"}));
 }
 
-TEST(AgentProtocol, ALineThatIsPassedOnHasItsHostBeforeIt) {
+TEST(AgentProtocol, AForwardedLine_BeginsWithItsHost) {
   const auto line = addressed_line("of\t12\tout\t3\ttext", kOfHost);
   ASSERT_TRUE(line);
   EXPECT_EQ(line->host, 12);

@@ -8,7 +8,7 @@
 namespace lockstep::cli {
 namespace {
 
-TEST(Outcome, IsDescribedAndNumberedAsAShellWould) {
+TEST(Outcome, HasADescription_AndTheStatusThatAShellGives) {
   EXPECT_EQ((Outcome{.exit_code = 3}.describe()), "died: exit status 3");
   EXPECT_EQ((Outcome{.exit_code = 0}.describe()), "ended with status 0");
   EXPECT_EQ((Outcome{.exit_code = 3}.status()), 3);
@@ -20,14 +20,14 @@ TEST(Outcome, IsDescribedAndNumberedAsAShellWould) {
   EXPECT_EQ(signal_name(60), "signal 60");
 }
 
-TEST(LikeliestCause, ASignalComesBeforeAnExitAndAnExitBeforeSuccess) {
+TEST(LikeliestCause, ASignalIsPreferredToAnExit_AndAnExitToSuccess) {
   EXPECT_EQ(likeliest_cause({{}, {.exit_code = 1}, {.signal = SIGABRT}, {.signal = SIGKILL}}), 3u);
   EXPECT_EQ(likeliest_cause({{}, {.signal = SIGABRT}, {.exit_code = 1}}), 1u);
   EXPECT_EQ(likeliest_cause({{.exit_code = 1}, {.lost = "host b does not answer"}}), 1u);
   EXPECT_EQ(likeliest_cause({{}, {}}), 0u);
 }
 
-TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
+TEST(ClosingReport, NamesTheCauseItsConsequencesAndTheEndedProcesses) {
   std::vector<Fate> fates(6);
   for (int i = 0; i < 6; ++i) fates[i] = {.pid = 100 + i, .outcome = Outcome{}};
   fates[1].outcome->signal = SIGKILL;
@@ -42,7 +42,7 @@ TEST(ClosingReport, TellsTheCauseItsFollowersAndWhoHadToBeEnded) {
             "  without an error: process 5 finished");
 }
 
-TEST(ClosingReport, CountsWhereThereAreTooManyToName) {
+TEST(ClosingReport, ManyProcesses_AreNamedInPartAndCounted) {
   std::vector<Fate> fates(12, Fate{.pid = 1, .outcome = Outcome{.exit_code = 1}});
   EXPECT_EQ(closing_report("it broke: died: exit status 1", {0}, fates),
             "the job failed: it broke: died: exit status 1\n  as a consequence: processes 1, 2, 3, 4, 5, 6, "

@@ -32,7 +32,7 @@ class OutputTest : public ::testing::Test {
   std::string out_, err_;
 };
 
-TEST_F(OutputTest, EachLineHasItsProcessBeforeItAndIsWhole) {
+TEST_F(OutputTest, EachLine_IsWholeAndBeginsWithItsProcess) {
   Output output(12, {}, file(out_), file(err_));
   output.feed(0, Stream::kOut, "hel");
   output.feed(11, Stream::kOut, "one\ntwo\nthr");
@@ -44,14 +44,14 @@ TEST_F(OutputTest, EachLineHasItsProcessBeforeItAndIsWhole) {
   EXPECT_EQ(err_, "[0] oops\nlockstep: done\n");
 }
 
-TEST_F(OutputTest, InAFileProgressLeavesItsLastStateOnly) {
+TEST_F(OutputTest, ProgressInAFile_IsWrittenInItsLastStateOnly) {
   Output output(2, {}, file(out_), file(err_));
   output.feed(0, Stream::kOut, "\r10%\r20%");
   output.feed(0, Stream::kOut, "\r100%\n");
   EXPECT_EQ(out_, "[0] 100%\n");
 }
 
-TEST_F(OutputTest, OnATerminalProgressOfProcessZeroStaysBelowOtherLines) {
+TEST_F(OutputTest, OnATerminal_ProgressOfProcessZeroStaysBelowOtherLines) {
   Output output(2, {}, terminal(out_), terminal(out_));
   output.feed(0, Stream::kOut, "\r10%");
   EXPECT_EQ(out_, "[0] 10%");
@@ -68,7 +68,7 @@ TEST_F(OutputTest, OnATerminalProgressOfProcessZeroStaysBelowOtherLines) {
   EXPECT_EQ(out_, "\r\033[K[0] done\n");
 }
 
-TEST_F(OutputTest, OnlyATerminalIsToldOfProgress) {
+TEST_F(OutputTest, Progress_IsWrittenToATerminalOnly) {
   Output output(1, {}, file(out_), terminal(err_));
   output.feed(0, Stream::kOut, "\r10%\r20%");
   output.feed(0, Stream::kErr, "\r1/2\r2/2");
@@ -77,7 +77,7 @@ TEST_F(OutputTest, OnlyATerminalIsToldOfProgress) {
   EXPECT_EQ(err_, "[0] 2/2");
 }
 
-TEST_F(OutputTest, ProgressDoesNotOutgrowTheTerminalsLine) {
+TEST_F(OutputTest, Progress_IsCutToTheTerminalsWidth) {
   Output output(1, {}, terminal(out_), terminal(out_));
   output.feed(0, Stream::kOut, "\r" + std::string(50, '#') + "\r" + std::string(50, '=') + "");
   EXPECT_EQ(out_, "[0] ===============");
@@ -98,7 +98,7 @@ TEST_F(OutputTest, LinesOfSeveralHosts_NameTheirHost) {
   EXPECT_EQ(err_, "\033[36m[0@a]\033[0m err\n");
 }
 
-TEST_F(OutputTest, LogsOfARestartStandBesideTheOthers) {
+TEST_F(OutputTest, LogsOfARestart_HaveFilesOfTheirOwn) {
   testing::TemporaryFolder folder;
   for (int attempt : {0, 2}) {
     Output output(1, {}, file(out_), file(err_));
@@ -109,7 +109,7 @@ TEST_F(OutputTest, LogsOfARestartStandBesideTheOthers) {
   EXPECT_EQ(testing::read_file(folder.path() / "process-0.attempt-2.log"), "2");
 }
 
-TEST_F(OutputTest, LogsOfAnEarlierRunAreKeptUnderTheNextNumber) {
+TEST_F(OutputTest, LogsOfAnEarlierRun_AreKeptUnderTheNextNumber) {
   testing::TemporaryFolder folder;
   auto run = [&](const std::string& text, int processes, int attempt = 0) {
     Output output(processes, {}, file(out_), file(err_));
@@ -129,7 +129,7 @@ TEST_F(OutputTest, LogsOfAnEarlierRunAreKeptUnderTheNextNumber) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "process-0.attempt-1.log"));
 }
 
-TEST(LogFiles, InASharedFolderOnlyTheOwnProcessesLogsAreOfAnEarlierRun) {
+TEST(LogFiles, InASharedFolder_OnlyLogsOfTheOwnProcessesAreRenamed) {
   testing::TemporaryFolder folder;
   auto run = [&](const std::string& text, const std::vector<int>& processes, int attempt) {
     LogFiles logs(folder.path(), processes, attempt, LogFiles::Earlier::kOfTheseProcesses);
@@ -163,7 +163,7 @@ TEST_F(OutputTest, OutputThatIsNotShown_IsStillLogged) {
   EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "line\npart");
 }
 
-TEST_F(OutputTest, WhereThereIsNoSpaceForLogsItIsSaidOnceAndNothingElseIsLost) {
+TEST_F(OutputTest, NoSpaceForALog_IsSaidOnce_AndNothingElseIsLost) {
   testing::TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path() / "process-0.log");
   Output output(2, {}, file(out_), file(err_));
@@ -177,7 +177,7 @@ TEST_F(OutputTest, WhereThereIsNoSpaceForLogsItIsSaidOnceAndNothingElseIsLost) {
                       ": No space left on device; from here on logs lack what could not be written\n");
 }
 
-TEST_F(OutputTest, LogsOfManyProcessesDoNotHoldManyDescriptors) {
+TEST_F(OutputTest, LogsOfManyProcesses_HoldFewDescriptors) {
   testing::TemporaryFolder folder;
   Output output(300, {}, file(out_), file(err_));
   output.keep_logs(folder.path(), 0);
@@ -191,7 +191,7 @@ TEST_F(OutputTest, LogsOfManyProcessesDoNotHoldManyDescriptors) {
   EXPECT_LT(std::distance(begin(descriptors), end(descriptors)), 200);
 }
 
-TEST_F(OutputTest, LogsHoldTheBytesAsTheyCame) {
+TEST_F(OutputTest, Logs_HoldTheBytesUnchanged) {
   testing::TemporaryFolder folder;
   Output output(2, {}, file(out_), file(err_));
   output.keep_logs(folder.path() / "new" / "logs", 0);

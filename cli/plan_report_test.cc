@@ -39,7 +39,7 @@ const char* const kPlan = R"json({
                   "site": "train.cc:40"}],
      "does_not_fit": "it is too large"}]})json";
 
-TEST(PlanReport, BodiesOfLoopsCountAsOftenAsTheyRun) {
+TEST(PlanReport, LoopBodies_CountOncePerIteration) {
   const PlanReport plan = read_plan(kPlan);
   ASSERT_EQ(plan.computations.size(), 2u);
   EXPECT_DOUBLE_EQ(plan.computations[0].estimate, 2e-6) << "it has no loop";
@@ -51,7 +51,7 @@ TEST(PlanReport, BodiesOfLoopsCountAsOftenAsTheyRun) {
   EXPECT_FALSE(plan.fits());
 }
 
-TEST(PlanReport, ATimeThatTheCompilerDoesNotSay_IsNoneAndNotNothing) {
+TEST(PlanReport, WithoutTheCompilersTime_ThereIsNoEstimate) {
   std::string text = kPlan;
   text.replace(text.find("\"optimal_seconds\": 2e-6"), 23, "\"optimal_seconds\": -0.9");
   const PlanReport plan = read_plan(text);
@@ -61,7 +61,7 @@ TEST(PlanReport, ATimeThatTheCompilerDoesNotSay_IsNoneAndNotNothing) {
   EXPECT_EQ(plan.estimate(), 0);
 }
 
-TEST(PlanReport, TheTextSaysWhatItIsOf) {
+TEST(PlanReport, TheText_NamesTopologyCollectivesAndLargeValues) {
   const std::string text = plan_text(read_plan(kPlan));
   EXPECT_THAT(text, AllOf(HasSubstr("plan for v5e:4x4: 16 x TPU v5 lite on 4 hosts, 16.0 GiB of memory each"),
                           HasSubstr("one call of each"), HasSubstr("10.0 GFLOP"), HasSubstr("10.00 ms"),
@@ -73,7 +73,7 @@ TEST(PlanReport, TheTextSaysWhatItIsOf) {
   EXPECT_THAT(text, HasSubstr("16.0 GiB  f32[65536,65536]  dot_general  train.cc:40"));
 }
 
-TEST(PlanReport, ThePictureHasABarForEachPart) {
+TEST(PlanReport, ThePicture_IsAnSvgWithNamesAndTimes) {
   PlanReport plan = read_plan(kPlan);
   plan.computations[0].name = "a<b&c";
   const std::string svg = plan_svg(plan);
@@ -86,7 +86,7 @@ TEST(PlanReport, TextThatIsNoPlan_IsRefused) {
   EXPECT_THROW(read_plan("{}"), Error);
 }
 
-TEST(PlanReport, AmountsAreForPeople) {
+TEST(PlanReport, TimesAndFlops_AreShownInReadableUnits) {
   EXPECT_EQ(seconds_text(0), "");
   EXPECT_EQ(seconds_text(12e-6), "12.0 us");
   EXPECT_EQ(seconds_text(0.0125), "12.50 ms");

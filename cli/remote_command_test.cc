@@ -14,16 +14,16 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
 
-TEST(SplitWords, KeepsQuotedOnesTogether) {
+TEST(SplitWords, KeepsQuotedWordsTogether) {
   EXPECT_THAT(split_words(" ssh  -i 'my key' -o\"Port 22\" ''"),
               ElementsAre("ssh", "-i", "my key", "-oPort 22", ""));
   EXPECT_THROW(split_words("ssh 'x"), Error);
   EXPECT_THROW(split_words("  "), Error);
 }
 
-TEST(ShellQuoted, HoldsQuotes) { EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'"); }
+TEST(ShellQuoted, EscapesQuotes) { EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'"); }
 
-TEST(RshCommand, SshMayNotAskAndOthersGetNoOptions) {
+TEST(RshCommand, SshRunsInBatchMode_AndOtherCommandsGetNoOptions) {
   const auto ssh = rsh_command({"/usr/bin/ssh", "-p", "22"}, "b", "/bin/lock step", "host-agent");
   EXPECT_THAT(ssh,
               AllOf(Contains("BatchMode=yes"), Contains("b"), Contains("exec '/bin/lock step' host-agent")));

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 
-TEST(RestartLimit, IsANumberOrANumberWithinATime) {
+TEST(RestartLimit, IsReadAsANumber_OrANumberWithinATime) {
   EXPECT_EQ(parse_restart_limit("3").count, 3);
   EXPECT_EQ(parse_restart_limit("3").within, std::nullopt);
   EXPECT_EQ(parse_restart_limit("10/1h").count, 10);
@@ -41,7 +41,7 @@ class RestartsTest : public ::testing::Test {
   Restarts::Time now_{};
 };
 
-TEST_F(RestartsTest, ANumberIsForTheWholeJob) {
+TEST_F(RestartsTest, ALimitWithoutATime_IsForTheWholeJob) {
   Restarts restarts(parse_restart_limit("2"), seconds(60));
   EXPECT_TRUE(fails_after(restarts, seconds(5)));
   EXPECT_EQ(restarts.describe(), "restart 1 of 2");
@@ -49,7 +49,7 @@ TEST_F(RestartsTest, ANumberIsForTheWholeJob) {
   EXPECT_FALSE(fails_after(restarts, minutes(60 * 24)));
 }
 
-TEST_F(RestartsTest, ANumberWithinATimeComesBack) {
+TEST_F(RestartsTest, ALimitWithinATime_ForgetsOlderRestarts) {
   Restarts restarts(parse_restart_limit("2/1h"), seconds(60));
   EXPECT_TRUE(fails_after(restarts, minutes(10)));
   EXPECT_TRUE(fails_after(restarts, minutes(40)));  // at 0:50
@@ -58,7 +58,7 @@ TEST_F(RestartsTest, ANumberWithinATimeComesBack) {
   EXPECT_FALSE(fails_after(restarts, minutes(10)));  // at 1:20, with two since 0:50
 }
 
-TEST_F(RestartsTest, TheWaitGrowsWhileStartsFailSoon) {
+TEST_F(RestartsTest, TheWait_GrowsWhileStartsFailSoon) {
   Restarts restarts(parse_restart_limit("100"), seconds(5));
   std::vector<long> waits;
   for (int i = 0; i < 6; ++i) {

@@ -26,7 +26,7 @@ using testing::Processes;
 using testing::ProcessResult;
 using ::testing::UnorderedElementsAre;
 
-TEST(RunAgain, AFailedJobIsStartedAgainUntilItWorks) {
+TEST(RunAgain, AFailedJob_IsStartedAgainUntilItSucceeds) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--max-restarts", "5", "--log-dir", "logs"} +
                shell("echo $LOCKSTEP_ATTEMPT $LOCKSTEP_JOB_ID; [ $LOCKSTEP_ATTEMPT = 2 ] || exit 3"));
@@ -38,14 +38,14 @@ TEST(RunAgain, AFailedJobIsStartedAgainUntilItWorks) {
                                 HasSubstr("restart 2 of 5\n"), Not(HasSubstr("the job failed"))));
 }
 
-TEST(RunAgain, TheLastAttemptGivesTheStatus) {
+TEST(RunAgain, TheLastAttempt_GivesTheStatus) {
   const auto result =
       lockstep(Words{"run", "-n", "1", "--max-restarts", "2"} + shell("exit $((LOCKSTEP_ATTEMPT + 10))"));
   EXPECT_EQ(result.exit_code, 12);
   EXPECT_THAT(result.log, HasSubstr("the job failed: process 0 (host "));
 }
 
-TEST(RunAgain, EachAttemptHasItsOwnCoordinatorAndLogs) {
+TEST(RunAgain, EachAttempt_HasItsOwnCoordinatorAndLogs) {
   Processes job(tool(Words{"run", "-n", "1", "--max-restarts", "1", "--log-dir", "logs"} +
                      shell("echo $LOCKSTEP_JOB_ID $LOCKSTEP_COORDINATOR_ADDRESS; exit 3")));
   job.wait(0);
@@ -55,7 +55,7 @@ TEST(RunAgain, EachAttemptHasItsOwnCoordinatorAndLogs) {
   EXPECT_FALSE(second.empty());
 }
 
-TEST(RunAgain, NotAfterASignalNorWhereTheProgramCannotRun) {
+TEST(RunAgain, AfterASignalOrWithoutTheProgram_DoesNotRestart) {
   Processes job(tool(Words{"run", "-n", "2", "--max-restarts", "3"} +
                      shell("echo ready $LOCKSTEP_ATTEMPT; exec sleep 1000")));
   for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready 0");
@@ -76,7 +76,7 @@ LOCKSTEP_CHILD(joins_and_dies_once) {
   client->shutdown();
 }
 
-TEST(RunAgain, TheProcessesOfTheNextAttemptMeetEachOther) {
+TEST(RunAgain, ProcessesOfTheNextAttempt_MeetEachOther) {
   const auto result = lockstep(Words{"run", "-n", "3", "--max-restarts", "1", "--"} +
                                testing::command_of_child("joins_and_dies_once"));
   EXPECT_EQ(result.exit_code, 0);
@@ -84,7 +84,7 @@ TEST(RunAgain, TheProcessesOfTheNextAttemptMeetEachOther) {
 }
 
 // As many starts and stops of coordinator and processes in one launcher; the children tell what it holds.
-TEST(RunAgain, ManyStartsLeaveNoDescriptorThreadOrProcess) {
+TEST(RunAgain, ManyStarts_LeaveNoDescriptorThreadOrProcess) {
   auto options = tool(
       Words{"run", "-n", "2", "--no-bind", "--max-restarts", "200", "--restart-delay", "0"} +
       shell("if [ $LOCKSTEP_PROCESS_ID = 0 ]; then case $LOCKSTEP_ATTEMPT in 5|200) set -- /proc/$PPID/fd/*; "
@@ -120,7 +120,7 @@ bool listening(int port) {
   return testing::read_file("/proc/net/tcp").find(local) != std::string::npos;
 }
 
-TEST(RunEnds, AFailingJobLeavesNoProcessPortOrFile) {
+TEST(RunEnds, AFailingJob_LeavesNoProcessPortOrFile) {
   testing::TemporaryFolder temporary;
   // Each with a helper in its group, and one that has left it.
   const std::string script =
@@ -139,7 +139,7 @@ TEST(RunEnds, AFailingJobLeavesNoProcessPortOrFile) {
   EXPECT_TRUE(names_in(temporary.path()).empty());
 }
 
-TEST(RunEnds, HelpersThatHoldTheOutputDoNotHoldTheJob) {
+TEST(RunEnds, HelpersThatKeepTheOutputOpen_DoNotKeepTheJobRunning) {
   Processes job(
       tool(Words{"run", "-n", "2"} + shell("yes > /dev/null & (while :; do echo helper; sleep 0.01; done) & "
                                            "echo pid $!; exit 0")));
@@ -148,7 +148,7 @@ TEST(RunEnds, HelpersThatHoldTheOutputDoNotHoldTheJob) {
   expect_gone(number_after(job.log(0), "[1] pid "));
 }
 
-TEST(RunEnds, AKilledLauncherTakesHelpersOfItsProcessesAlong) {
+TEST(RunEnds, AfterAKilledLauncher_HelpersOfItsProcessesEndToo) {
   Processes job(tool(Words{"run", "-n", "2"} + shell("sleep 1000 & echo helper $!; echo pid $$; wait")));
   for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " pid ");
   job.kill(0, SIGKILL);
@@ -167,7 +167,7 @@ LOCKSTEP_CHILD(finds_its_own_job) {
   client->shutdown();
 }
 
-TEST(RunEnds, AHundredJobsAtOnceDoNotCollide) {
+TEST(RunEnds, AHundredJobsAtOnce_DoNotCollide) {
   constexpr int kJobs = 100;
   auto options =
       tool(Words{"run", "-n", "2", "--no-bind", "--"} + testing::command_of_child("finds_its_own_job"));

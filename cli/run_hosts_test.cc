@@ -45,7 +45,7 @@ class RunHosts : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(RunHosts, EachLineHasItsProcessAndHostBeforeIt) {
+TEST_F(RunHosts, EachLine_BeginsWithItsProcessAndHost) {
   const auto result = lockstep(run("a:2,user@b:1", rsh()) + shell("echo out; echo err >&2; printf rest"));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(lines_of(result.log),
@@ -88,14 +88,14 @@ TEST_F(RunHosts, AnImpossibleExitStatus_CountsAsALostHost) {
   }
 }
 
-TEST_F(RunHosts, AFileNamesThemToo) {
+TEST_F(RunHosts, AHostfile_NamesTheHosts) {
   std::ofstream(file("hosts")) << "# two\na slots=1\nb:2\n";
   const auto result = lockstep({"run", "-n", "2", "--hostfile", file("hosts"), "--rsh", rsh(),
                                 "--coordinator-address", "127.0.0.1", "--", "echo", "here"});
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0@a] here", "[1@b] here"));
 }
 
-TEST_F(RunHosts, MuchOutputComesWholeAndInOrder) {
+TEST_F(RunHosts, MuchOutput_ArrivesWholeAndInOrder) {
   const auto result = lockstep(run("a:1,b:1", rsh()) + shell("seq 200000"));
   std::map<std::string, int> next;
   for (const std::string& line : lines_of(result.log)) {
@@ -105,7 +105,7 @@ TEST_F(RunHosts, MuchOutputComesWholeAndInOrder) {
   EXPECT_EQ(next["[1@b]"], 200000);
 }
 
-TEST_F(RunHosts, FolderAndVariablesGoAlongButNoSecretOnACommandLine) {
+TEST_F(RunHosts, FolderAndVariables_ReachTheHosts_WithNoSecretOnACommandLine) {
   const std::string record =
       "echo \"$0 $*\" >> " + file("commands").string() + "; env -i PATH=$PATH sh -c \"$*\"";
   const auto result = lockstep(run("a:1,b:1", rsh(record), {"-x", "GIVEN=a b", "-x", "TAKEN"}) +
@@ -119,7 +119,7 @@ TEST_F(RunHosts, FolderAndVariablesGoAlongButNoSecretOnACommandLine) {
   EXPECT_THAT(commands, Not(HasSubstr(result.log.substr(secret, 32))));
 }
 
-TEST_F(RunHosts, ExactlyOneOtherHostIsAnotherHost) {
+TEST_F(RunHosts, ASingleOtherHost_IsTreatedAsAnotherHost) {
   const auto result =
       lockstep(run("b:2", rsh("env -i PATH=$PATH sh -c \"$*\"")) + shell("echo $LOCKSTEP_MINE,$JAX_MINE"),
                {{"LOCKSTEP_MINE", "mine"}, {"JAX_MINE", "jax"}});
@@ -147,7 +147,7 @@ TEST_F(RunHosts, OutputOfALoginScript_IsIgnored) {
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0@a] here", "[1@b] here"));
 }
 
-TEST_F(RunHosts, TheFirstFailureNamesItsHostAndGivesTheStatus) {
+TEST_F(RunHosts, TheFirstFailure_NamesItsHostAndGivesTheStatus) {
   const auto result = lockstep(run("a:1,b:2", rsh(), {"--grace", "0.4"}) +
                                shell("if [ $LOCKSTEP_PROCESS_ID = 1 ]; then exit 7; fi; exec sleep 1000"));
   EXPECT_EQ(result.exit_code, 7);
@@ -156,7 +156,7 @@ TEST_F(RunHosts, TheFirstFailureNamesItsHostAndGivesTheStatus) {
                     HasSubstr("ended by the launcher: processes 0, 2 by SIGTERM")));
 }
 
-TEST_F(RunHosts, AHostThatCannotBeReachedIsOneLineWithWhatWasSaid) {
+TEST_F(RunHosts, AnUnreachableHost_IsReportedInOneLineWithTheReason) {
   const auto result = lockstep(run("a:1,b:1", rsh("[ $host = a ] || { echo 'Permission denied (publickey).' "
                                                   ">&2; exit 255; }; exec sh -c \"$*\"")) +
                                shell("echo never"));
@@ -165,7 +165,7 @@ TEST_F(RunHosts, AHostThatCannotBeReachedIsOneLineWithWhatWasSaid) {
             "lockstep: cannot start on host b: rsh died: exit status 255: Permission denied (publickey).\n");
 }
 
-TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
+TEST_F(RunHosts, AHostWithoutTheToolOrTheProgram_IsNamed) {
   auto result = lockstep(run("a:1,b:1", rsh(), {"--remote-tool", "/no/such/lockstep"}) + shell("true"));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log, AllOf(HasSubstr("cannot start on host "), HasSubstr("/no/such/lockstep")));
@@ -178,7 +178,7 @@ TEST_F(RunHosts, AHostWithoutTheToolOrTheProgramIsNamed) {
               HasSubstr("'/no/such/rsh' cannot be run"));
 }
 
-TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
+TEST_F(RunHosts, AHostWithTooFewDescriptors_SaysHowManyAreNeeded) {
   const auto result =
       lockstep(run("a:1,b:40", rsh("[ $host = a ] || ulimit -n 80; exec sh -c \"$*\"")) + shell("true"));
   EXPECT_EQ(result.exit_code, 1);
@@ -188,7 +188,7 @@ TEST_F(RunHosts, AHostWithTooFewDescriptorsSaysHowManyAreNeeded) {
                 "limit is 80; raise it (ulimit -Hn)\n"));
 }
 
-TEST_F(RunHosts, SignalsArePassedOn) {
+TEST_F(RunHosts, Signals_ArePassedOn) {
   Processes job(
       tool(run("a:1,b:1", rsh()) + shell("trap 'echo got USR1' USR1; trap 'echo got TERM; exit 5' TERM; "
                                          "echo ready; while :; do sleep 0.05; done")));
@@ -214,7 +214,7 @@ TEST_F(RunHosts, NoProcessOutlivesAKilledLauncher) {
   }
 }
 
-TEST_F(RunHosts, AHostThatFallsSilentIsNamedAndItsProcessesEnd) {
+TEST_F(RunHosts, AHostThatFallsSilent_IsNamed_AndItsProcessesEnd) {
   const std::string agent = "echo $$ > " + file("pid-").string() + "$host; exec sh -c \"$*\"";
   Processes job(
       tool(run("a:1,b:1", rsh(agent), {"--heartbeat-timeout", "4", "--grace", "0.4"}) + shell(kSaysItsPid)));
@@ -228,7 +228,7 @@ TEST_F(RunHosts, AHostThatFallsSilentIsNamedAndItsProcessesEnd) {
   for (const char* what : {"[0@a] pid ", "[1@b] pid "}) expect_gone(number_after(result.log, what));
 }
 
-TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
+TEST_F(RunHosts, AnAgentThatHearsNothing_EndsItsProcesses) {
   Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "4"}) + shell(kSaysItsPid)));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
   job.kill(0, SIGSTOP);
@@ -237,7 +237,7 @@ TEST_F(RunHosts, AnAgentThatHearsNothingEndsItsProcesses) {
   EXPECT_EQ(job.wait(0).exit_code, 1);
 }
 
-TEST_F(RunHosts, AStoppedJobIsNotTakenForASilentOne) {
+TEST_F(RunHosts, AStoppedJob_IsNotTakenForASilentOne) {
   Processes job(tool(run("a:1,b:1", rsh(), {"--heartbeat-timeout", "4"}) +
                      shell("echo pid $$; while :; do sleep 0.05; echo on; done")));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " on");
@@ -251,7 +251,7 @@ TEST_F(RunHosts, AStoppedJobIsNotTakenForASilentOne) {
   EXPECT_THAT(result.log, Not(HasSubstr("answered")));
 }
 
-TEST_F(RunHosts, AnInterruptEndsTheWaitForAHost) {
+TEST_F(RunHosts, AnInterrupt_EndsTheWaitForAHost) {
   Processes job(
       tool(run("a:1,b:1", rsh("echo $$ > " + file("pid").string() + "; exec sleep 1000")) + shell("true")));
   while (std::atoi(testing::read_file(file("pid")).c_str()) == 0) {
@@ -264,7 +264,7 @@ TEST_F(RunHosts, AnInterruptEndsTheWaitForAHost) {
   expect_gone(std::atoi(testing::read_file(file("pid")).c_str()));
 }
 
-TEST_F(RunHosts, AConnectionThatEndsIsNamed) {
+TEST_F(RunHosts, AConnectionThatEnds_IsTheNamedCause) {
   const std::string agent = "echo $$ > " + file("pid-").string() + "$host; exec sh -c \"$*\"";
   Processes job(tool(run("a:1,b:1", rsh(agent), {"--grace", "0.4"}) + shell(kSaysItsPid)));
   for (const char* process : {"[0@a]", "[1@b]"}) job.wait_for_line(0, std::string(process) + " pid ");
@@ -274,7 +274,7 @@ TEST_F(RunHosts, AConnectionThatEndsIsNamed) {
   expect_gone(number_after(result.log, "[1@b] pid "));
 }
 
-TEST_F(RunHosts, AJobThatFailedIsStartedAgain) {
+TEST_F(RunHosts, AFailedJob_IsStartedAgain) {
   const auto result = lockstep(run("a:1,b:1", rsh(), {"--max-restarts", "2", "--grace", "0.4"}) +
                                shell("echo attempt $LOCKSTEP_ATTEMPT; [ $LOCKSTEP_ATTEMPT = 1 ]"));
   EXPECT_EQ(result.exit_code, 0);
@@ -282,7 +282,7 @@ TEST_F(RunHosts, AJobThatFailedIsStartedAgain) {
               AllOf(HasSubstr("[1@b] attempt 0"), HasSubstr("[1@b] attempt 1"), Not(HasSubstr("attempt 2"))));
 }
 
-TEST_F(RunHosts, WhereNoAddressIsFoundOutTheErrorSaysWhatToGive) {
+TEST_F(RunHosts, WithoutAnAddressOfItsOwn_TheErrorNamesTheOptionToGive) {
   const auto result =
       lockstep({"run", "--hosts", "no-such-host.invalid:1,another.invalid:1", "--rsh", rsh(), "--", "true"});
   EXPECT_EQ(result.exit_code, 1);
@@ -291,7 +291,7 @@ TEST_F(RunHosts, WhereNoAddressIsFoundOutTheErrorSaysWhatToGive) {
   EXPECT_THAT(interface.log, AllOf(HasSubstr("'nosuch0'"), HasSubstr("lo")));
 }
 
-TEST_F(RunHosts, ThisHostNeedsNoRsh) {
+TEST_F(RunHosts, OnThisHost_ProcessesStartWithoutRsh) {
   const auto result =
       lockstep({"run", "--hosts", "localhost:2", "--rsh", "/no/such/rsh", "--", "echo", "here"});
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0] here", "[1] here"));
@@ -314,7 +314,7 @@ TEST_F(RunHosts, ProcessesOfAllHostsJoinOneJob) {
   }
 }
 
-TEST_F(RunHosts, WhereAsked_AnAgentSpeaksForItsHostsProcesses) {
+TEST_F(RunHosts, WithHostProxy_ProcessesOfAHostShareTheAgentsConnection) {
   const Words by_proxy = {"-x", "LOCKSTEP_HOST_PROXY=1"};
   const auto result =
       lockstep(run("a:2,b:2", rsh(), by_proxy) + Words{"--"} + testing::command_of_child("counts_its_job"));
@@ -328,7 +328,7 @@ TEST_F(RunHosts, WhereAsked_AnAgentSpeaksForItsHostsProcesses) {
   EXPECT_NE(port("[0@a]"), port("[2@b]"));
 }
 
-TEST_F(RunHosts, ThroughProxies_TheOthersHearWhichWasKilledAndHow) {
+TEST_F(RunHosts, ThroughProxies_AKilledProcessAndItsSignalAreToldToTheOthers) {
   const auto result = lockstep(run("a:2,b:2", rsh(), {"-x", "LOCKSTEP_HOST_PROXY=1"}) + Words{"--"} +
                                testing::command_of_child("process_one_is_killed"));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
@@ -394,7 +394,7 @@ TEST_F(TwoHosts, AnErrorOfSsh_IsShown) {
                                 HasSubstr("Permission denied (publickey")));
 }
 
-TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
+TEST_F(TwoHosts, AHostCutOff_IsNamed_AndEachSideEndsItsProcesses) {
   const auto result =
       testing::run_processes(two_hosts("$ON 1 $TOOL run --hosts host1:1,10.77.0.2:1 --heartbeat-timeout 4 "
                                        "--grace 0.4 --rsh \"$SSH -i key\" -- "
@@ -413,7 +413,7 @@ TEST_F(TwoHosts, AHostCutOffIsNamedAndEachSideEndsItsProcesses) {
 constexpr const char* kOverARelay =
     "$ON 1 env LOCKSTEP_HOST_FAN_OUT=1 $TOOL run --hosts host1:1,10.77.0.2:1,root@10.77.0.2:1";
 
-TEST_F(TwoHosts, OverARelayAHostIsReachedBySshToo) {
+TEST_F(TwoHosts, AHostBehindARelay_IsReachedBySsh) {
   const auto result = testing::run_processes(two_hosts(
       std::string(kOverARelay) +
       " --rsh \"$SSH -i key\" -- sh -c 'echo on $(hostname), relays: $(pgrep -fc host-relay$)'"))[0];
@@ -423,7 +423,7 @@ TEST_F(TwoHosts, OverARelayAHostIsReachedBySshToo) {
                     HasSubstr("[2@10.77.0.2] on host2, relays: 1\n")));
 }
 
-TEST_F(TwoHosts, WithARelayThatIsCutOffThoseBehindItEnd) {
+TEST_F(TwoHosts, AProcessBehindARelayThatIsCutOff_Ends) {
   const auto result = testing::run_processes(
       two_hosts(std::string(kOverARelay) + " --heartbeat-timeout 4 --grace 0.4 --rsh \"$SSH -i key\" -- "
                                            "sh -c 'echo ready; exec sleep 1000' | while read line; do\n"
@@ -439,7 +439,7 @@ TEST_F(TwoHosts, WithARelayThatIsCutOffThoseBehindItEnd) {
                     HasSubstr("\ngone\n")));
 }
 
-TEST_F(RunHosts, SlurmStartsTheProcesses) {
+TEST_F(RunHosts, UnderARealSlurm_ProcessesStartOnTheirNodes) {
   if (const std::string lacking = lacking_for_slurm(); !lacking.empty()) GTEST_SKIP() << lacking;
   const std::string script =
       "salloc -Q -N2 -n4 --ntasks-per-node=2 " LOCKSTEP_TOOL
@@ -451,7 +451,7 @@ TEST_F(RunHosts, SlurmStartsTheProcesses) {
                                 HasSubstr("the job failed: process 3 (host node2, pid ")));
 }
 
-TEST_F(RunHosts, SrunIsAskedForOneAgentOnEachNode) {
+TEST_F(RunHosts, Srun_IsAskedForOneAgentOnEachNode) {
   // In the place of srun: notes its words and runs what follows its options.
   write_script(file("srun"), "#!/bin/sh\necho \"$*\" >> " + file("words").string() +
                                  "\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n");
@@ -468,7 +468,7 @@ TEST_F(RunHosts, SrunIsAskedForOneAgentOnEachNode) {
       AllOf(HasSubstr("--nodelist=node1 "), HasSubstr("--nodelist=node2 "), HasSubstr("--ntasks=1 ")));
 }
 
-TEST_F(RunHosts, OutsideOfAnAllocationSlurmIsAUsageError) {
+TEST_F(RunHosts, SlurmOutsideOfAnAllocation_IsAUsageError) {
   const auto result = lockstep({"run", "--slurm", "-n", "2", "--", "true"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(lines_of(result.log).size(), 1u);

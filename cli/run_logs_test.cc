@@ -42,7 +42,7 @@ class RunLogs : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(RunLogs, HostsWriteTheLogsOfTheirProcessesAndNothingComesHere) {
+TEST_F(RunLogs, HostsWriteTheirProcessesLogs_AndTheLauncherShowsNothing) {
   const auto result = run("a:2,b:1", Words{"--log-dir-on-hosts", file("logs"), "--show-output", "none"} +
                                          shell("echo out $LOCKSTEP_PROCESS_ID; echo err >&2; printf rest; "
                                                "[ $LOCKSTEP_LOG_DIR = " +
@@ -55,7 +55,7 @@ TEST_F(RunLogs, HostsWriteTheLogsOfTheirProcessesAndNothingComesHere) {
         AllOf(HasSubstr("out " + std::string(process) + "\n"), HasSubstr("err\n"), HasSubstr("rest")));
 }
 
-TEST_F(RunLogs, EachHostHasOnlyItsOwn) {
+TEST_F(RunLogs, EachHost_HasLogsOfItsOwnProcessesOnly) {
   if (geteuid() != 0 || std::system("unshare --mount true 2> /dev/null") != 0)
     GTEST_SKIP() << "needs root, for a folder that differs between hosts";
   for (const char* host : {"a", "b"}) std::filesystem::create_directory(file(host));
@@ -72,7 +72,7 @@ TEST_F(RunLogs, EachHostHasOnlyItsOwn) {
   EXPECT_TRUE(std::filesystem::is_empty(file("logs")));
 }
 
-TEST_F(RunLogs, SomeProcessesMayBeShown) {
+TEST_F(RunLogs, ShowOutput_ShowsOnlyTheGivenProcesses) {
   const auto result = run("a:2,b:2", Words{"--log-dir-on-hosts", file("logs"), "--show-output", "0,2-3"} +
                                          shell("echo $LOCKSTEP_PROCESS_ID"));
   EXPECT_THAT(lines_of(result.log), UnorderedElementsAre("[0@a] 0", "[2@b] 2", "[3@b] 3"));
@@ -89,7 +89,7 @@ TEST_F(RunLogs, LogsOfEarlierRunsAndStarts_AreKept) {
   EXPECT_EQ(log("process-1.attempt-1.log.1"), "start 1\n");
 }
 
-TEST_F(RunLogs, WhereAHostCannotWriteThemItIsNamed) {
+TEST_F(RunLogs, AHostThatCannotWriteLogs_IsNamed) {
   const auto nowhere = run("a:1,b:1", Words{"--log-dir-on-hosts", "/dev/null/logs"} + shell("echo never"));
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.log, AllOf(HasSubstr("lockstep: host "),
@@ -107,7 +107,7 @@ TEST_F(RunLogs, WhereAHostCannotWriteThemItIsNamed) {
                                "written"));
 }
 
-TEST_F(RunLogs, OnTheLaunchersHostItIsTheSame) {
+TEST_F(RunLogs, OnTheLaunchersHost_LogsAreWrittenInTheSameWay) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--log-dir-on-hosts", file("logs"), "--show-output", "1"} +
                shell("echo $LOCKSTEP_PROCESS_ID $LOCKSTEP_LOG_DIR"));
@@ -129,7 +129,7 @@ TEST_F(RunLogs, OutputThatIsNotShown_IsInTheLogsAndTheFailureReport) {
   EXPECT_THAT(ends, HasSubstr("here"));
 }
 
-TEST_F(RunLogs, ALogThatIsAFifoNeverBlocksTheLauncher) {
+TEST_F(RunLogs, ALogThatIsAFifo_NeverBlocksTheLauncher) {
   const std::filesystem::path logs = folder_.path() / "fifos";
   std::filesystem::create_directory(logs);
   ASSERT_EQ(mkfifo((logs / "process-0.log").c_str(), 0600), 0);

@@ -31,7 +31,7 @@ testing::ProcessesOptions with_a_stuck_reader(const std::string& words) {
                                   " > pipe & echo launcher $!; wait $!; echo status $?; kill $reader"}};
 }
 
-TEST(RunOutput, ASignalIsHandledWhileTheReaderIsStuck) {
+TEST(RunOutput, ASignal_IsHandledWhileTheReaderIsStuck) {
   // Neither fills the pipe before both have said who they are.
   const testing::TemporaryFolder folder;
   const std::string begin = folder.path() / "begin";
@@ -46,7 +46,7 @@ TEST(RunOutput, ASignalIsHandledWhileTheReaderIsStuck) {
   for (const char* what : {"[0] pid ", "[1] pid "}) expect_gone(number_after(result.log, what));
 }
 
-TEST(RunOutput, ADeathIsHandledWhileTheReaderIsStuck) {
+TEST(RunOutput, ADeath_IsHandledWhileTheReaderIsStuck) {
   Processes job(
       with_a_stuck_reader("-n 2 --grace 0.1 -- sh -c 'if [ $LOCKSTEP_PROCESS_ID = 1 ]; then sleep "
                           "0.3; exit 3; fi; echo pid $$ >&2; exec yes'"));
@@ -57,7 +57,7 @@ TEST(RunOutput, ADeathIsHandledWhileTheReaderIsStuck) {
   EXPECT_THAT(job.wait(0).log, AllOf(HasSubstr("process 1 (host "), HasSubstr("status 3\n")));
 }
 
-TEST(RunOutput, NothingIsLostOnASlowReaderAndNoHostTimesOut) {
+TEST(RunOutput, ASlowReader_LosesNothing_AndNoHostTimesOut) {
   testing::TemporaryFolder folder;
   const std::string rsh = write_script(folder.path() / "rsh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n");
   const auto result = testing::run_processes(
@@ -76,7 +76,7 @@ TEST(RunOutput, NothingIsLostOnASlowReaderAndNoHostTimesOut) {
   for (const char* process : {"[0@a]", "[1@b]", "[2@c]", "[3@d]"}) EXPECT_EQ(lines[process], 60000);
 }
 
-TEST(RunOutput, WhereItCannotBeWrittenThatIsSaidOnce) {
+TEST(RunOutput, OutputThatCannotBeWritten_IsSaidOnce) {
   const auto result = testing::run_processes(
       {.program = "/bin/sh",
        .arguments = {"-c",
@@ -85,7 +85,7 @@ TEST(RunOutput, WhereItCannotBeWrittenThatIsSaidOnce) {
   EXPECT_EQ(result.log, "lockstep: cannot write standard output: No space left on device; lines are lost\n");
 }
 
-TEST(RunOutput, AReaderThatGoesDoesNotEndTheJob) {
+TEST(RunOutput, AReaderThatLeaves_DoesNotEndTheJob) {
   const auto result = testing::run_processes(
       {.program = "/bin/bash",
        .arguments = {
@@ -96,7 +96,7 @@ TEST(RunOutput, AReaderThatGoesDoesNotEndTheJob) {
                                 Not(HasSubstr("lockstep:"))));
 }
 
-TEST(RunOutput, LogsOfAnEarlierRunStay) {
+TEST(RunOutput, LogsOfAnEarlierRun_AreKept) {
   Processes job({.program = "/bin/sh",
                  .arguments = {"-c", "for run in one two; do " LOCKSTEP_TOOL
                                      " run -n 2 --log-dir logs -- echo $run; done"}});

@@ -10,7 +10,7 @@ namespace lockstep::cli {
 namespace {
 
 // A control group of this machine's, with the time of one CPU.
-TEST(RunWithAQuota, ProcessesComputeWithNoMoreThreadsThanItGives) {
+TEST(RunWithAQuota, Processes_ComputeWithNoMoreThreadsThanItGives) {
   const std::string script = R"(
 set -e
 v1=/sys/fs/cgroup/cpu; v2=/sys/fs/cgroup

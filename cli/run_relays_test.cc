@@ -89,7 +89,7 @@ class RunRelays : public ::testing::Test {
 
 constexpr const char* kSaysItsPid = "echo pid $$; exec sleep 1000";
 
-TEST_F(RunRelays, AllHostsAreStartedOnceAndNobodyStartsMoreThanTwo) {
+TEST_F(RunRelays, EachHost_IsStartedOnce_AndNobodyStartsMoreThanTwo) {
   const auto result = end_of(hosts(15, 2), rsh("echo $PPID $host >> " + file("starts").string()),
                              shell("echo of $LOCKSTEP_NUM_PROCESSES"));
   EXPECT_EQ(result.exit_code, 0);
@@ -110,7 +110,7 @@ TEST_F(RunRelays, AllHostsAreStartedOnceAndNobodyStartsMoreThanTwo) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, TheLaunchersHostNeedsNoRshWhereverItStandsAmongTheHosts) {
+TEST_F(RunRelays, TheLaunchersHost_AtAnyPositionInTheList_NeedsNoRsh) {
   const auto result =
       end_of("h0:1,h1:2,localhost:2,h3:1,h4:1,h5:1", rsh("[ $host != localhost ] || exit 255"),
              shell("echo of $LOCKSTEP_NUM_PROCESSES"));
@@ -120,7 +120,7 @@ TEST_F(RunRelays, TheLaunchersHostNeedsNoRshWhereverItStandsAmongTheHosts) {
                                         "[4@localhost] of 8", "[5@h3] of 8", "[6@h4] of 8", "[7@h5] of 8"));
 }
 
-TEST_F(RunRelays, MuchOutputComesWholeAndInOrder) {
+TEST_F(RunRelays, MuchOutput_ArrivesWholeAndInOrder) {
   const auto result = end_of(hosts(kHosts), rsh(), shell("seq 60000"));
   std::map<std::string, int> next;
   for (const std::string& line : lines_of(result.log)) {
@@ -130,7 +130,7 @@ TEST_F(RunRelays, MuchOutputComesWholeAndInOrder) {
   for (const auto& [process, count] : next) EXPECT_EQ(count, 60000) << process;
 }
 
-TEST_F(RunRelays, NoSecretIsOnACommandLine) {
+TEST_F(RunRelays, NoSecret_IsOnACommandLine) {
   const auto result = end_of(hosts(kHosts), rsh("echo \"$0 $*\" >> " + file("commands").string()),
                              shell("echo secret $LOCKSTEP_JOB_SECRET"));
   const std::size_t secret = result.log.find("secret ") + 7;
@@ -139,7 +139,7 @@ TEST_F(RunRelays, NoSecretIsOnACommandLine) {
                               Not(HasSubstr(result.log.substr(secret, 32)))));
 }
 
-TEST_F(RunRelays, TheFirstFailureNamesItsHostAndGivesTheStatus) {
+TEST_F(RunRelays, TheFirstFailure_NamesItsHostAndGivesTheStatus) {
   const auto result =
       end_of(hosts(kHosts), rsh(), shell("[ $LOCKSTEP_PROCESS_ID != 2 ] || exit 7; exec sleep 1000"));
   EXPECT_EQ(result.exit_code, 7);
@@ -149,7 +149,7 @@ TEST_F(RunRelays, TheFirstFailureNamesItsHostAndGivesTheStatus) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, SignalsArePassedOnAndAllEnd) {
+TEST_F(RunRelays, Signals_ArePassedOn_AndAllEnd) {
   Processes job(run(hosts(kHosts), rsh(),
                     shell("trap 'echo got USR1' USR1; trap 'echo got TERM; exit 5' TERM; "
                           "echo ready; while :; do sleep 0.05; done")));
@@ -164,7 +164,7 @@ TEST_F(RunRelays, SignalsArePassedOnAndAllEnd) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, ARelayStaysWhenItsOwnHostsProcessesHaveEnded) {
+TEST_F(RunRelays, ARelay_StaysAfterItsOwnHostsProcessesHaveEnded) {
   Processes job(run(hosts(kHosts), rsh(),
                     shell("echo pid $$; [ $LOCKSTEP_PROCESS_ID = 0 ] || while [ ! -e " + file("go").string() +
                           " ]; do sleep 0.02; done; echo end")));
@@ -179,7 +179,7 @@ TEST_F(RunRelays, ARelayStaysWhenItsOwnHostsProcessesHaveEnded) {
   }
 }
 
-TEST_F(RunRelays, AnInterruptEndsTheWaitForAHostBehindRelays) {
+TEST_F(RunRelays, AnInterrupt_EndsTheWaitForAHostBehindRelays) {
   Processes job(run(hosts(kHosts),
                     rsh("[ $host != h2 ] || { echo > " + file("called").string() + "; exec sleep 1000; }"),
                     shell("echo never")));
@@ -191,7 +191,7 @@ TEST_F(RunRelays, AnInterruptEndsTheWaitForAHostBehindRelays) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, AnInterruptEndsAll) {
+TEST_F(RunRelays, AnInterrupt_EndsAllProcesses) {
   Processes job(run(hosts(kHosts), rsh(), shell(kSaysItsPid)));
   wait_for_all(job, "pid ");
   job.kill(0, SIGINT);
@@ -199,7 +199,7 @@ TEST_F(RunRelays, AnInterruptEndsAll) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, AHostBehindTwoRelaysThatCannotBeReachedIsNamed) {
+TEST_F(RunRelays, AnUnreachableHostBehindTwoRelays_IsNamed) {
   const auto result = end_of(
       hosts(kHosts), rsh("[ $host != h2 ] || { echo 'Permission denied (publickey).' >&2; exit 255; }"),
       shell("echo never"));
@@ -210,7 +210,7 @@ TEST_F(RunRelays, AHostBehindTwoRelaysThatCannotBeReachedIsNamed) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, ARelayThatCannotBeReachedIsNamedAlone) {
+TEST_F(RunRelays, AnUnreachableRelay_IsNamedWithoutTheHostsBehindIt) {
   const auto result = end_of(hosts(kHosts), rsh("[ $host != h1 ] || exit 255"), shell("echo never"));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.log,
@@ -219,7 +219,7 @@ TEST_F(RunRelays, ARelayThatCannotBeReachedIsNamedAlone) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, AHostThatDoesNotAnswerIsWaitedForByName) {
+TEST_F(RunRelays, AHostThatDoesNotAnswer_IsNamedAndWaitedFor) {
   Processes job(run(hosts(kHosts),
                     rsh("while [ $host = h2 ] && [ ! -e " + file("go").string() + " ]; do sleep 0.02; done"),
                     Words{"--initialization-timeout", "3"} + shell("true")));
@@ -228,7 +228,7 @@ TEST_F(RunRelays, AHostThatDoesNotAnswerIsWaitedForByName) {
   EXPECT_EQ(job.wait(0).exit_code, 0);
 }
 
-TEST_F(RunRelays, AProgramThatIsMissingIsSaidOfAHost) {
+TEST_F(RunRelays, AMissingProgram_IsReportedOnceWithAHost) {
   const auto result = end_of(hosts(kHosts), rsh(), {"--", "/no/such/program"});
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_THAT(
@@ -236,7 +236,7 @@ TEST_F(RunRelays, AProgramThatIsMissingIsSaidOfAHost) {
       ContainsRegex("^lockstep: host h[0-6]: cannot run '/no/such/program': No such file or directory\n$"));
 }
 
-TEST_F(RunRelays, WithARelayTheHostsBehindItAreLostAndItIsTheCause) {
+TEST_F(RunRelays, ALostRelay_LosesTheHostsBehindIt_AndIsTheCause) {
   Processes job(run(hosts(kHosts), rsh(), shell(kSaysItsPid)));
   wait_for_all(job, "pid ");
   kill(pid_of("h0"), SIGKILL);
@@ -252,7 +252,7 @@ TEST_F(RunRelays, WithARelayTheHostsBehindItAreLostAndItIsTheCause) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, ARelayBehindARelayIsNamedAsWell) {
+TEST_F(RunRelays, ALostRelayBehindARelay_IsNamedAsTheCause) {
   Processes job(run(hosts(kHosts), rsh(), shell(kSaysItsPid)));
   wait_for_all(job, "pid ");
   kill(pid_of("h1"), SIGKILL);
@@ -275,7 +275,7 @@ TEST_F(RunRelays, NothingOutlivesAKilledLauncher) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, NothingOutlivesAKilledLauncherWhereConnectionsJustEnd) {
+TEST_F(RunRelays, AfterAKilledLauncher_RelaysWhoseConnectionsEnd_LeaveNothing) {
   // As with ssh, what is killed with the launcher is not the relay or the agent itself.
   const std::string rsh = write_script(
       file("rsh"),
@@ -287,7 +287,7 @@ TEST_F(RunRelays, NothingOutlivesAKilledLauncherWhereConnectionsJustEnd) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, AHostBehindTwoRelaysThatFallsSilentIsNamed) {
+TEST_F(RunRelays, AHostBehindTwoRelaysThatFallsSilent_IsNamed) {
   Processes job(run(hosts(kHosts), rsh(), Words{"--heartbeat-timeout", "4"} + shell(kSaysItsPid)));
   wait_for_all(job, "pid ");
   kill(pid_of("h2"), SIGSTOP);
@@ -310,7 +310,7 @@ TEST_F(RunRelays, HostsThatHearNothingFromTheLauncher_EndTheirProcesses) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, AStoppedJobIsNotTakenForASilentOne) {
+TEST_F(RunRelays, AStoppedJob_IsNotTakenForASilentOne) {
   Processes job(run(hosts(kHosts), rsh(),
                     Words{"--heartbeat-timeout", "4"} + shell("echo pid $$; while :; do sleep 0.05; done")));
   wait_for_all(job, "pid ");
@@ -328,7 +328,7 @@ TEST_F(RunRelays, AStoppedJobIsNotTakenForASilentOne) {
   expect_nothing_left();
 }
 
-TEST_F(RunRelays, NothingIsLostOnASlowReaderAndNoHostTimesOut) {
+TEST_F(RunRelays, ASlowReader_LosesNothing_AndNoHostTimesOut) {
   auto options = run(hosts(kHosts), rsh(), {"--heartbeat-timeout", "2", "--", "seq", "60000"});
   std::string command = LOCKSTEP_TOOL;
   for (const std::string& word : options.arguments) command += " " + word;
@@ -347,7 +347,7 @@ TEST_F(RunRelays, NothingIsLostOnASlowReaderAndNoHostTimesOut) {
   EXPECT_EQ(lines.size(), static_cast<std::size_t>(kHosts));
 }
 
-TEST_F(RunRelays, AHostBehindRelaysIsWaitedForFromTheStart) {
+TEST_F(RunRelays, AHostBehindRelays_IsWaitedForAtTheFirstStart) {
   const auto result = end_of(hosts(kHosts),
                              rsh("[ $host != h2 ] || [ -e " + file("called").string() + " ] || { echo > " +
                                  file("called").string() + "; exit 255; }"),
@@ -357,7 +357,7 @@ TEST_F(RunRelays, AHostBehindRelaysIsWaitedForFromTheStart) {
                                 HasSubstr("; waiting for it, at most 60 s\n"), HasSubstr("[2@h2] here\n")));
 }
 
-TEST_F(RunRelays, AfterTheLossOfARelayItsHostAloneIsLeftOut) {
+TEST_F(RunRelays, AfterTheLossOfARelay_OnlyItsHostIsLeftOut) {
   Processes job(run(hosts(kHosts + 1), rsh(),
                     Words{"-n", "7", "--max-restarts", "1"} +
                         shell("echo start $LOCKSTEP_ATTEMPT; [ $LOCKSTEP_ATTEMPT = 1 ] || exec sleep 1000")));
@@ -382,7 +382,7 @@ LOCKSTEP_CHILD(stays_in_its_job) {
   client->shutdown();
 }
 
-TEST_F(RunRelays, StatusAndStacksShowAllHosts) {
+TEST_F(RunRelays, StatusAndStacks_ShowAllHosts) {
   Processes job(run(
       hosts(kHosts), rsh(),
       Words{"-x", "END_FILE=" + file("end").string(), "--"} + testing::command_of_child("stays_in_its_job")));
@@ -407,7 +407,7 @@ TEST_F(RunRelays, StatusAndStacksShowAllHosts) {
   EXPECT_EQ(job.wait(0).exit_code, 0);
 }
 
-TEST_F(RunRelays, AgentsBehindRelaysSpeakForTheirProcesses) {
+TEST_F(RunRelays, WithHostProxy_ProcessesOfAHostShareTheAgentsConnection) {
   std::ofstream(file("end")) << "";
   const auto result =
       end_of(hosts(kHosts, 2), rsh(),
@@ -422,7 +422,7 @@ TEST_F(RunRelays, AgentsBehindRelaysSpeakForTheirProcesses) {
   EXPECT_EQ(ports.size(), static_cast<std::size_t>(kHosts)) << result.log;
 }
 
-TEST_F(RunRelays, SrunIsAskedForFurtherNodesByARelay) {
+TEST_F(RunRelays, UnderSlurm_ARelayAsksSrunForFurtherNodes) {
   // In the place of srun: notes who asks for which node and for what, and runs what follows its options.
   write_script(file("srun"),
                "#!/bin/sh\nfor word; do case $word in --nodelist=*) node=${word#*=};; esac; done\n"
@@ -443,7 +443,7 @@ TEST_F(RunRelays, SrunIsAskedForFurtherNodesByARelay) {
             "node1 host-relay by launcher\nnode2 host-relay by node1\nnode3 host-agent by node2\n");
 }
 
-TEST_F(RunRelays, ARealSlurmStartsFurtherNodesFromARelay) {
+TEST_F(RunRelays, UnderARealSlurm_ARelayStartsFurtherNodes) {
   if (const std::string lacking = lacking_for_slurm(); !lacking.empty()) GTEST_SKIP() << lacking;
   const std::string script =
       "export LOCKSTEP_HOST_FAN_OUT=1; salloc -Q -N3 -n6 --ntasks-per-node=2 " LOCKSTEP_TOOL
@@ -456,7 +456,7 @@ TEST_F(RunRelays, ARealSlurmStartsFurtherNodesFromARelay) {
                                 HasSubstr("the job failed: process 5 (host node3, pid ")));
 }
 
-TEST_F(RunRelays, AFanOutThatIsNoNumberIsRefused) {
+TEST_F(RunRelays, AFanOutThatIsNoNumber_IsRefused) {
   const auto result = lockstep({"run", "-n", "1", "--", "true"}, {{"LOCKSTEP_HOST_FAN_OUT", "0"}});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.log, HasSubstr("LOCKSTEP_HOST_FAN_OUT='0'"));

@@ -47,7 +47,7 @@ class RunRestarts : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(RunRestarts, TheProcessesOfALostHostGoToOneWithPlacesLeft) {
+TEST_F(RunRestarts, ProcessesOfALostHost_GoToAHostWithPlacesLeft) {
   const auto result =
       lockstep(run("a:1,b:1,c:1", "[ $host$call != b2 ] || exit 255", {"-n", "2", "--max-restarts", "1"}) +
                loses_its_host_once());
@@ -59,7 +59,7 @@ TEST_F(RunRestarts, TheProcessesOfALostHostGoToOneWithPlacesLeft) {
             HasSubstr("[0@a] start 1\n"), HasSubstr("[1@c] start 1\n")));
 }
 
-TEST_F(RunRestarts, AHostThatDoesNotAnswerIsWaitedForAtTheStartAndAtARestart) {
+TEST_F(RunRestarts, AHostThatDoesNotAnswer_IsWaitedForAtTheStartAndAtARestart) {
   const auto result =
       lockstep(run("a:1,b:1", "case $host$call in b1|b3) echo 'No route to host' >&2; exit 255;; esac",
                    {"--max-restarts", "1", "--wait-for-hosts", "60"}) +
@@ -75,7 +75,7 @@ TEST_F(RunRestarts, AHostThatDoesNotAnswerIsWaitedForAtTheStartAndAtARestart) {
   EXPECT_THAT(result.log, HasSubstr("[1@b] start 1\n"));
 }
 
-TEST_F(RunRestarts, AHostThatIsNotWaitedForTakesARestartEachTime) {
+TEST_F(RunRestarts, WithoutWaiting_EachFailedStartOfAHostCountsAsARestart) {
   const auto result = lockstep(run("a:1,b:1", "[ $host$call != b2 ] || exit 255", {"--max-restarts", "2"}) +
                                loses_its_host_once());
   EXPECT_EQ(result.exit_code, 0);
@@ -84,7 +84,7 @@ TEST_F(RunRestarts, AHostThatIsNotWaitedForTakesARestartEachTime) {
                                 HasSubstr("[1@b] start 2\n")));
 }
 
-TEST_F(RunRestarts, AHostThatStaysAwayEndsTheJobWhenNoRestartIsLeft) {
+TEST_F(RunRestarts, AHostThatStaysAway_EndsTheJobWhenNoRestartIsLeft) {
   const auto result = lockstep(run("a:1,b:1", "[ $host$call != b2 ] || exit 255", {"--max-restarts", "1"}) +
                                loses_its_host_once());
   EXPECT_EQ(result.exit_code, 1);
@@ -92,7 +92,7 @@ TEST_F(RunRestarts, AHostThatStaysAwayEndsTheJobWhenNoRestartIsLeft) {
                                     "  no restart is left: this was restart 1 of 1\n"));
 }
 
-TEST_F(RunRestarts, TheNumberOfRestartsMayBeForATime) {
+TEST_F(RunRestarts, ALimitWithinATime_EndsTheJobWhenReached) {
   const auto result =
       lockstep(Words{"run", "-n", "1", "--max-restarts", "2/1h", "--restart-delay", "0"} + shell("exit 3"));
   EXPECT_EQ(result.exit_code, 3);
@@ -127,7 +127,7 @@ TEST_F(RunRestarts, ATemporaryStartFailure_DoesNotCountAsARestart) {
   }
 }
 
-TEST_F(RunRestarts, AProgramThatStaysMissingEndsTheJobAfterTheInitializationTimeout) {
+TEST_F(RunRestarts, AProgramThatHasVanished_EndsTheJobAfterTheInitializationTimeout) {
   const std::string program =
       write_script(folder_.path() / "program", "#!/bin/sh\nmv " + (folder_.path() / "program").string() +
                                                    " " + (folder_.path() / "away").string() + "; exit 3\n");
@@ -138,7 +138,7 @@ TEST_F(RunRestarts, AProgramThatStaysMissingEndsTheJobAfterTheInitializationTime
                                 ::testing::EndsWith("died: exit status 3; restart 1 did not begin\n")));
 }
 
-TEST_F(RunRestarts, AStopSignalEndsTheWaitForARestart) {
+TEST_F(RunRestarts, AStopSignal_EndsTheWaitForARestart) {
   Processes job(tool(Words{"run", "-n", "1", "--max-restarts", "9"} + shell("exit 3")));
   job.wait_for_line(0, "starting all again in 1 s: restart 2 of 9\n");
   job.kill(0, SIGTERM);
@@ -147,7 +147,7 @@ TEST_F(RunRestarts, AStopSignalEndsTheWaitForARestart) {
   EXPECT_THAT(result.log, ::testing::EndsWith("lockstep: stopped by SIGTERM\n"));
 }
 
-TEST_F(RunRestarts, ATimeoutEndsTheJobAndSaysSo) {
+TEST_F(RunRestarts, ATimeout_EndsTheJobAndSaysSo) {
   const auto result = lockstep(
       Words{"run", "-n", "2", "--timeout", "1", "--grace", "0.2", "--max-restarts", "3"} +
       shell("[ $LOCKSTEP_PROCESS_ID = 0 ] || trap '' TERM; echo pid $$; while :; do sleep 0.05; done"));
@@ -158,7 +158,7 @@ TEST_F(RunRestarts, ATimeoutEndsTheJobAndSaysSo) {
   for (const char* what : {"[0] pid ", "[1] pid "}) expect_gone(number_after(result.log, what));
 }
 
-TEST_F(RunRestarts, ATimeoutEndsWhoTakesTooLongAfterAStopSignal) {
+TEST_F(RunRestarts, ATimeout_EndsAProcessThatTakesTooLongAfterAStopSignal) {
   Processes job(tool(Words{"run", "-n", "1", "--timeout", "1", "--grace", "0.1"} +
                      shell("trap 'echo got TERM' TERM; echo ready; while :; do sleep 0.02; done")));
   job.wait_for_line(0, "ready");
@@ -168,7 +168,7 @@ TEST_F(RunRestarts, ATimeoutEndsWhoTakesTooLongAfterAStopSignal) {
   EXPECT_THAT(result.log, HasSubstr("the job failed: it took longer than --timeout 1 s\n"));
 }
 
-TEST_F(RunRestarts, ATimeoutEndsTheWaitForHostsAndForARestart) {
+TEST_F(RunRestarts, ATimeout_EndsTheWaitForHostsAndForARestart) {
   const auto hosts =
       lockstep(run("a:1,b:1", "[ $host = a ] || exec sleep 1000", {"--timeout", "1"}) + shell("true"));
   EXPECT_EQ(hosts.exit_code, 124);
@@ -200,11 +200,11 @@ TEST_F(RunRestarts, AProcessMissingAtInitialize_IsNamed) {
                             "after 2 s; missing: process 1 on host [^ ]+\n"));
 }
 
-TEST_F(RunRestarts, AProgramThatDoesNotCallInitializeIsNotWaitedFor) {
+TEST_F(RunRestarts, AProgramThatDoesNotCallInitialize_IsNotWaitedFor) {
   EXPECT_EQ(lockstep({"run", "-n", "2", "--initialization-timeout", "3", "--", "sleep", "1.5"}).log, "");
 }
 
-TEST_F(RunRestarts, HostsThatDoNotAnswerAreNamedWhileTheyAreWaitedFor) {
+TEST_F(RunRestarts, HostsThatDoNotAnswer_AreNamedWhileTheyAreWaitedFor) {
   Processes job(tool(run("a:1,b:1", "while [ $host = b ] && [ ! -e go ]; do sleep 0.02; done",
                          {"--initialization-timeout", "3"}) +
                      shell("true")));

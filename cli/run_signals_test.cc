@@ -34,7 +34,7 @@ constexpr const char* kSaysWhatSignalsItGets =
     "for s in USR1 USR2; do trap \"echo got $s\" $s; done; trap 'echo got INT; exit 5' INT; echo ready; "
     "while :; do sleep 0.05; done";
 
-TEST(RunSignals, SignalsArePassedOnToAll) {
+TEST(RunSignals, Signals_ArePassedOnToAllProcesses) {
   Processes job(tool(Words{"run", "-n", "2"} + shell(kSaysWhatSignalsItGets)));
   for (const char* process : {"[0]", "[1]"}) job.wait_for_line(0, std::string(process) + " ready");
   const std::vector<std::pair<int, std::string>> signals = {{SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
@@ -51,7 +51,7 @@ TEST(RunSignals, SignalsArePassedOnToAll) {
                     HasSubstr("lockstep: stopped by SIGINT\n"), Not(HasSubstr("the job failed"))));
 }
 
-TEST(RunSignals, ASecondInterruptKills) {
+TEST(RunSignals, ASecondInterrupt_KillsTheProcesses) {
   Processes job(tool(Words{"run", "-n", "2"} +
                      shell("trap 'echo ignored' INT; echo ready; while :; do sleep 0.05; done")));
   wait_for_both(job, "ready");
@@ -63,7 +63,7 @@ TEST(RunSignals, ASecondInterruptKills) {
 }
 
 // `timeout` signals its child and then its group; service managers do the same.
-TEST(RunSignals, TwoStopSignalsWithinASecondAreOneRequest) {
+TEST(RunSignals, TwoStopSignalsWithinASecond_AreOneRequest) {
   for (const int second : {SIGTERM, SIGINT}) {
     Processes job(
         tool(Words{"run", "-n", "2"} + shell("trap 'sleep 0.4; echo saved; exit 5' TERM INT; echo ready; "
@@ -78,7 +78,7 @@ TEST(RunSignals, TwoStopSignalsWithinASecondAreOneRequest) {
   }
 }
 
-TEST(RunSignals, HangupsThatKeepComingReachAProcessOnceASecond) {
+TEST(RunSignals, RepeatedHangups_ReachAProcessOnceASecond) {
   Processes job(
       tool(Words{"run", "-n", "1"} + shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
                                            "while :; do sleep 0.02; done")));
@@ -96,7 +96,7 @@ TEST(RunSignals, HangupsThatKeepComingReachAProcessOnceASecond) {
   EXPECT_EQ(job.wait(0).exit_code, 5);
 }
 
-TEST(RunSignals, TwoHangupsWithinASecondReachAProcessOnce) {
+TEST(RunSignals, TwoHangupsWithinASecond_ReachAProcessOnce) {
   Processes job(
       tool(Words{"run", "-n", "1"} + shell("trap 'echo got HUP' HUP; trap 'exit 5' TERM; echo ready; "
                                            "while :; do sleep 0.02; done")));
@@ -120,7 +120,7 @@ TEST(RunSignals, NoProcessOutlivesAKilledLauncher) {
   expect_gone(second);
 }
 
-TEST(RunSignals, AfterAStopSignalEachProcessTakesAsLongAsItNeeds) {
+TEST(RunSignals, AfterAStopSignal_EachProcessTakesAsLongAsItNeeds) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     Processes job(tool(Words{"run", "-n", "2", "--grace", "0.1"} +
                        shell("trap 'sleep 0.$((LOCKSTEP_PROCESS_ID * 6)); echo saved; exit 7' TERM INT HUP; "
@@ -147,7 +147,7 @@ LOCKSTEP_CHILD(saves_and_ends_when_asked) {
   std::_Exit(0);
 }
 
-TEST(RunSignals, AfterAStopSignalWhoLeavesWithoutShutdownDoesNotEndTheOthers) {
+TEST(RunSignals, AfterAStopSignal_LeavingWithoutShutdownDoesNotEndTheOthers) {
   Processes job(tool(Words{"run", "-n", "2", "--grace", "0.1", "--"} +
                      testing::command_of_child("saves_and_ends_when_asked")));
   wait_for_both(job, "ready");
@@ -157,7 +157,7 @@ TEST(RunSignals, AfterAStopSignalWhoLeavesWithoutShutdownDoesNotEndTheOthers) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0] saved\n"), HasSubstr("[1] saved\n")));
 }
 
-TEST(RunSignals, AHangupEndsTheJobAndDoesNotStartItAgain) {
+TEST(RunSignals, AHangup_EndsTheJobWithoutARestart) {
   Processes job(tool(Words{"run", "-n", "2", "--max-restarts", "3"} + shell("echo ready; exec sleep 1000")));
   wait_for_both(job, "ready");
   job.kill(0, SIGHUP);
@@ -167,7 +167,7 @@ TEST(RunSignals, AHangupEndsTheJobAndDoesNotStartItAgain) {
 }
 
 // As a terminal that is closed may send it twice, and systemd sends it behind TERM.
-TEST(RunSignals, AHangupIsNoSecondSignalThatKills) {
+TEST(RunSignals, AHangupBesideAStopSignal_DoesNotKill) {
   Processes job(
       tool(Words{"run", "-n", "2"} +
            shell("trap 'echo got HUP' HUP; trap 'echo got TERM; sleep 0.3; echo saved; exit 5' TERM; "
@@ -189,7 +189,7 @@ testing::ProcessesOptions ignoring(const std::string& signal, const Words& argum
           .arguments = Words{"--ignore-signal=" + signal, LOCKSTEP_TOOL} + arguments};
 }
 
-TEST(RunSignals, UnderNohupAHangupDoesNothing) {
+TEST(RunSignals, UnderNohup_AHangupDoesNothing) {
   Processes job(ignoring(
       "HUP", Words{"run", "-n", "2"} + shell("trap 'echo got USR1' USR1; echo pid $$; "
                                              "while [ ! -e go ]; do sleep 0.02; done; echo survived")));
@@ -204,7 +204,7 @@ TEST(RunSignals, UnderNohupAHangupDoesNothing) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0] survived\n"), HasSubstr("[1] survived\n")));
 }
 
-TEST(RunSignals, UnderNohupAHangupDoesNothingToACoordinator) {
+TEST(RunSignals, UnderNohup_AHangupDoesNothingToACoordinator) {
   Processes coordinator(ignoring("HUP", {"coordinator", "-n", "1"}));
   coordinator.wait_for_line(0, " at 127.0.0.1:");
   coordinator.kill(0, SIGHUP);
@@ -212,14 +212,14 @@ TEST(RunSignals, UnderNohupAHangupDoesNothingToACoordinator) {
   EXPECT_THAT(coordinator.wait(0).log, HasSubstr("stopped by Terminated before all had left"));
 }
 
-TEST(RunSignals, AParentThatIgnoresItsChildrensEndsDoesNotHangTheLauncher) {
+TEST(RunSignals, UnderAParentThatIgnoresSigchld_TheLauncherDoesNotHang) {
   const auto result = testing::run_processes(ignoring("CHLD", Words{"run", "-n", "2"} + shell("exit 3")))[0];
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_FALSE(result.timed_out);
 }
 
 // On a terminal process 0 is in the launcher's process group, for it reads from there.
-TEST(RunSignals, NothingOfProcessZeroOnATerminalOutlivesAKilledLauncher) {
+TEST(RunSignals, OnATerminal_NothingOfProcessZeroOutlivesAKilledLauncher) {
   Processes job(
       {.program = "/usr/bin/script",
        .arguments = {
@@ -235,7 +235,7 @@ TEST(RunSignals, NothingOfProcessZeroOnATerminalOutlivesAKilledLauncher) {
   expect_gone(helper);
 }
 
-TEST(RunSignals, ChildrenThatWereThereBeforeLiveOn) {
+TEST(RunSignals, ChildrenFromBeforeExec_AreNotEnded) {
   Processes job({.program = "/bin/bash",
                  .arguments = {"-c", "exec > >(cat > output); exec " LOCKSTEP_TOOL
                                      " run -n 2 --max-restarts 1 -- sh -c 'echo attempt $LOCKSTEP_ATTEMPT; "

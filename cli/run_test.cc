@@ -35,7 +35,7 @@ using testing::ProcessesOptions;
 using testing::ProcessResult;
 using ::testing::UnorderedElementsAre;
 
-TEST(Run, EachLineHasItsProcessBeforeIt) {
+TEST(Run, EachLine_BeginsWithItsProcess) {
   const auto result = lockstep(Words{"run", "-n", "3"} + shell("echo out; echo err >&2; printf rest"));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(lines_of(result.log),
@@ -55,7 +55,7 @@ TEST(Run, LinesAreNeverTorn) {
   }
 }
 
-TEST(Run, EachProcessIsToldItsPlace) {
+TEST(Run, EachProcess_GetsItsPlaceInVariables) {
   const auto result =
       lockstep(Words{"run", "-n", "2", "--devices-per-process", "3", "--heartbeat-timeout", "7"} +
                shell("echo $LOCKSTEP_LAUNCHER,$LOCKSTEP_PROCESS_ID,$LOCKSTEP_NUM_PROCESSES,$LOCKSTEP_ATTEMPT,"
@@ -72,7 +72,7 @@ TEST(Run, EachProcessIsToldItsPlace) {
   EXPECT_THAT(*seen["[0]"].rbegin(), ::testing::MatchesRegex("job [0-9a-f]{16}:[0-9a-f]{32}"));
 }
 
-TEST(Run, AJobWithinAJobDoesNotInheritTheVariablesOfAPlace) {
+TEST(Run, AJobWithinAJob_DoesNotInheritTheVariablesOfAPlace) {
   const auto result =
       lockstep(Words{"run", "-n", "2"} +
                shell(LOCKSTEP_TOOL
@@ -87,7 +87,7 @@ TEST(Run, OptionsThatAreNotGiven_SetNoVariable) {
   EXPECT_THAT(result.log, HasSubstr("[0] none none\n"));
 }
 
-TEST(Run, CoresAreSharedOut) {
+TEST(Run, Cores_AreDividedAmongTheProcesses) {
   const std::vector<int> cores = usable_cores();
   const auto shares = share_cores(cores, 2);
   const std::string script = "echo $(awk '/Cpus_allowed:/ {print $2}' /proc/self/status) $NPROC";
@@ -112,13 +112,13 @@ TEST(Run, CoresAreSharedOut) {
               AllOf(HasSubstr("[0] 17\n"), HasSubstr("[1] 17\n")));
 }
 
-TEST(Run, StandardInputGoesToProcessZero) {
+TEST(Run, StandardInput_GoesToProcessZero) {
   const auto result = testing::run_processes(
       {.program = "/bin/sh", .arguments = {"-c", "echo hello | " LOCKSTEP_TOOL " run -n 2 -- cat"}})[0];
   EXPECT_EQ(result.log, "[0] hello\n");
 }
 
-TEST(Run, OnATerminalProgressIsDrawnInPlace) {
+TEST(Run, OnATerminal_ProgressIsDrawnInPlace) {
   const auto result = testing::run_processes(
       {.program = "/usr/bin/script",
        .arguments = {"-qec",
@@ -130,7 +130,7 @@ TEST(Run, OnATerminalProgressIsDrawnInPlace) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0] 10%\r\033[K[0] 20%\r\n"), HasSubstr("[0] terminal 1")));
 }
 
-TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
+TEST(Run, TheFirstFailure_GivesTheStatus_AndTheOthersAreEnded) {
   const auto result = lockstep(Words{"run", "-n", "4"} +
                                shell("if [ $LOCKSTEP_PROCESS_ID = 2 ]; then exit 7; fi; exec sleep 1000"));
   EXPECT_EQ(result.exit_code, 7);
@@ -139,7 +139,7 @@ TEST(Run, TheFirstFailureGivesTheStatusAndTheOthersAreEnded) {
                     HasSubstr("ended by the launcher: processes 0, 1, 3 by SIGTERM\n")));
 }
 
-TEST(Run, ASignalGivesItsStatusAndIsNamed) {
+TEST(Run, ASignal_GivesItsStatusAndIsNamed) {
   const auto result = lockstep(Words{"run", "-n", "2"} + shell("kill -9 $$"));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
   EXPECT_THAT(result.log, HasSubstr("died: signal 9 (SIGKILL)"));
@@ -153,7 +153,7 @@ TEST(Run, AProcessThatIgnoresSigterm_IsKilledAfterTheGrace) {
   EXPECT_THAT(result.log, HasSubstr("ended by the launcher: process 1 by SIGKILL"));
 }
 
-TEST(Run, AProcessThatFinishesDoesNotDisturbTheOthers) {
+TEST(Run, AProcessThatFinishes_DoesNotDisturbTheOthers) {
   const auto result =
       lockstep(Words{"run", "-n", "3"} +
                shell("if [ $LOCKSTEP_PROCESS_ID = 0 ]; then exit 0; fi; sleep 0.5; echo done"));
@@ -168,14 +168,14 @@ ProcessResult with_limit(const std::string& limit, const std::string& words) {
        .arguments = {"-c", "ulimit " + limit + "; exec " LOCKSTEP_TOOL " run " + words}})[0];
 }
 
-TEST(RunDescriptors, TheSoftLimitIsForTheProcessesNotForTheLauncher) {
+TEST(RunDescriptors, TheSoftLimit_HoldsForTheProcesses_NotForTheLauncher) {
   const auto result = with_limit("-Sn 64", "-n 50 -- sh -c 'ulimit -Sn'");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(lines_of(result.log),
               AllOf(::testing::SizeIs(50), ::testing::Each(::testing::EndsWith("] 64"))));
 }
 
-TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
+TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllows_AreStartedByAgents) {
   const auto result = with_limit("-n 128", "-n 100 -- sh -c 'echo $LOCKSTEP_LOCAL_PROCESS_ID $(ulimit -n)'");
   EXPECT_EQ(result.exit_code, 0);
   for (int i = 0; i < 100; ++i) {
@@ -186,7 +186,7 @@ TEST(RunDescriptors, MoreProcessesThanTheHardLimitAllowsAreStartedByAgents) {
                         "initialize(), 164 with its own, and the hard limit is 128"));
 }
 
-TEST(RunDescriptors, TooFewForAgentsIsAnErrorThatSaysHowManyAreNeeded) {
+TEST(RunDescriptors, TooFewForAgents_IsAnErrorThatSaysHowManyAreNeeded) {
   const auto result = with_limit("-n 64", "-n 60 -- true");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log,
@@ -196,7 +196,7 @@ TEST(RunDescriptors, TooFewForAgentsIsAnErrorThatSaysHowManyAreNeeded) {
 }
 
 // Shared memory counts as a file: a process that makes more than the limit gets SIGXFSZ.
-TEST(RunFileSize, ALimitBelowARecordersSizeIsNamedAndTheJobRuns) {
+TEST(RunFileSize, ALimitBelowARecordersSize_IsNamed_AndTheJobRuns) {
   const auto result =
       with_limit("-f 8000", "-n 2 -- sh -c 'ulimit -f; exec head -c 10000000 /dev/zero > file'");
   EXPECT_EQ(result.exit_code, 128 + SIGXFSZ);
@@ -206,7 +206,7 @@ TEST(RunFileSize, ALimitBelowARecordersSizeIsNamedAndTheJobRuns) {
                     HasSubstr("File too large (ulimit -f: 8000 KiB)\n"), HasSubstr("(SIGXFSZ)")));
 }
 
-TEST(RunFileSize, ALogThatReachesTheLimitIsReportedAndTheJobRuns) {
+TEST(RunFileSize, ALogThatReachesTheLimit_IsReported_AndTheJobRuns) {
   const auto result = with_limit(
       "-f 100", "-n 1 --log-dir . --show-output none -- sh -c 'head -c 200000 /dev/zero; echo; exit 3'");
   EXPECT_EQ(result.exit_code, 3);
@@ -220,7 +220,7 @@ LOCKSTEP_CHILD(joins_and_leaves) {
   client->shutdown();
 }
 
-TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHostMeet) {
+TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHost_FormOneJob) {
   std::string words = "-n 24 --";
   for (const std::string& word : testing::command_of_child("joins_and_leaves")) words += " " + word;
   const auto result = with_limit("-n 96", words);
@@ -228,7 +228,7 @@ TEST(RunDescriptors, ProcessesOfSeveralAgentsOfOneHostMeet) {
   EXPECT_EQ(result.log, "");
 }
 
-TEST(Run, LogsGoToAFolderToo_WhichProcessesAreTold) {
+TEST(Run, LogDir_HoldsTheLogs_AndIsToldToTheProcesses) {
   Processes job(tool(Words{"run", "-n", "2", "--log-dir", "logs"} +
                      shell("echo $LOCKSTEP_PROCESS_ID; cd /; echo $LOCKSTEP_LOG_DIR")));
   EXPECT_EQ(job.wait(0).exit_code, 0);
@@ -236,7 +236,7 @@ TEST(Run, LogsGoToAFolderToo_WhichProcessesAreTold) {
   EXPECT_EQ(testing::read_file(logs / "process-1.log"), "1\n" + logs.string() + "\n");
 }
 
-TEST(Run, AProgramThatCannotBeRunIsOneLine) {
+TEST(Run, AProgramThatCannotBeRun_IsReportedInOneLine) {
   auto result = lockstep({"run", "-n", "2", "--", "/no/such/program"});
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_EQ(result.log, "lockstep: cannot run '/no/such/program': No such file or directory\n");
@@ -278,7 +278,7 @@ TEST(Run, AUsageErrorIsOneLine) {
   }
 }
 
-TEST(Tool, HelpNamesTheVariablesThatAProcessGets) {
+TEST(Tool, Help_NamesTheVariablesThatAProcessGets) {
   const std::string help = lockstep({"run", "--help"}).log;
   const ProcessSettings all{.devices_per_process = 1,
                             .heartbeat_timeout = 1,
@@ -310,7 +310,7 @@ LOCKSTEP_CHILD(process_one_is_killed) {
   wait_in_vain(*client);
 }
 
-TEST(RunJob, WhenAProcessIsKilledTheOthersHearWhichAndHow) {
+TEST(RunJob, AKilledProcessAndItsSignal_AreToldToTheOthers) {
   const auto result =
       lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_is_killed"));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
@@ -329,7 +329,7 @@ LOCKSTEP_CHILD(process_one_says_why_it_ends) {
   std::_Exit(6);
 }
 
-TEST(RunJob, AnErrorReportedByAProcess_IsToldToAll) {
+TEST(RunJob, AnErrorReportedByAProcess_ReachesTheOthers) {
   const auto result =
       lockstep(Words{"run", "-n", "3", "--"} + testing::command_of_child("process_one_says_why_it_ends"));
   EXPECT_EQ(result.exit_code, 6);
@@ -393,7 +393,7 @@ LOCKSTEP_CHILD(does_all_that_is_asked) {
   client->shutdown();
 }
 
-TEST(RunJob, AJobThatShutsDownEndsWithStatusZeroAndNoWord) {
+TEST(RunJob, AJobThatShutsDown_EndsWithStatusZeroAndNoOutput) {
   const auto result =
       lockstep(Words{"run", "-n", "4", "--"} + testing::command_of_child("does_all_that_is_asked"));
   EXPECT_EQ(result.exit_code, 0);

@@ -38,7 +38,7 @@ TEST(SlurmPlacement, TakesTheTasksOfTheAllocation) {
   EXPECT_EQ(placed(allocation, 2), "node1 0+1, node2 1+1");
 }
 
-TEST(SlurmPlacement, SpreadsOverTheNodesWhereNoTasksWereAskedFor) {
+TEST(SlurmPlacement, WithoutTasksAskedFor_SpreadsOverTheNodes) {
   // As `salloc -N2` sets them: SLURM_TASKS_PER_NODE is then a guess of Slurm's.
   const std::map<std::string, std::string> allocation = {
       {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "node[1-2]"}, {"SLURM_TASKS_PER_NODE", "8(x2)"}};
@@ -46,7 +46,7 @@ TEST(SlurmPlacement, SpreadsOverTheNodesWhereNoTasksWereAskedFor) {
   EXPECT_THAT(placed(allocation), HasSubstr("give -n"));
 }
 
-TEST(SlurmPlacement, OutsideOfAnAllocationIsAnErrorThatSaysWhatToDo) {
+TEST(SlurmPlacement, OutsideOfAnAllocation_IsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(placed({}, 2), HasSubstr("SLURM_JOB_ID"));
   EXPECT_THAT(placed({{"SLURM_JOB_ID", "7"}}, 2), HasSubstr("salloc"));
 }

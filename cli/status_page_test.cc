@@ -113,7 +113,7 @@ class StatusPage : public ::testing::Test {
   int port_ = 0;
 };
 
-TEST_F(StatusPage, AnswersWhatItHas_AndNothingElse) {
+TEST_F(StatusPage, ItsPaths_AreAnswered_OtherPathsAndMethodsAreRefused) {
   serve(made_up_board(3));
   EXPECT_THAT(server_->url(),
               AllOf(HasSubstr("http://127.0.0.1:"), HasSubstr("/?token=0123456789abcdef0123")));
@@ -162,7 +162,7 @@ TEST_F(StatusPage, AWrongHostOrToken_IsForbidden) {
 }
 
 // Browsers send a cookie to every port of a host, and so to whoever listens there.
-TEST_F(StatusPage, TheTokenIsNoCookie_AndThePageHasNothingOfTheJob) {
+TEST_F(StatusPage, TheToken_IsNoCookie_AndThePageHoldsNoDataOfTheJob) {
   serve(made_up_board(3));
   for (const std::string path :
        {std::string("/"), std::string("/?token=") + kToken, std::string("/?token=wrong")}) {
@@ -183,7 +183,7 @@ TEST_F(StatusPage, WithoutAToken_AsksForNone) {
   EXPECT_EQ(status_of(get("/status.json", "", "evil.example")), 403);
 }
 
-TEST_F(StatusPage, AtAllAddresses_AddressesMayBeNamed) {
+TEST_F(StatusPage, AtAllAddresses_AnyAddressIsAllowedAsHost_ButNoName) {
   serve(made_up_board(3), kToken, "0.0.0.0");
   EXPECT_EQ(status_of(get("/status.json", bearer_, "10.1.2.3")), 200);
   EXPECT_EQ(status_of(get("/status.json", bearer_, "evil.example")), 403);

@@ -81,7 +81,7 @@ nlohmann::json ask(const std::string& job_id, const std::string& line) {
   return nlohmann::json::parse(answer.value_or("null"));
 }
 
-TEST_F(Status, TheSocketIsThisUsersOnly_AndGoesWithTheServer) {
+TEST_F(Status, TheSocket_IsForThisUserOnly_AndRemovedWithTheServer) {
   auto server = serve(made_up_board(2), "aaaa1111");
   EXPECT_EQ(mode_of(folder()), 0700);
   EXPECT_EQ(mode_of(folder() / "aaaa1111.sock"), 0600);
@@ -90,7 +90,7 @@ TEST_F(Status, TheSocketIsThisUsersOnly_AndGoesWithTheServer) {
   EXPECT_TRUE(fs::is_empty(folder()));
 }
 
-TEST_F(Status, WithoutAChosenFolder_ItIsTheOneOfTheSession) {
+TEST_F(Status, WithoutAChosenFolder_TheSocketIsInTheSessionsFolder) {
   unsetenv("LOCKSTEP_SOCKET_DIR");
   const char* const before = std::getenv("XDG_RUNTIME_DIR");
   const std::string session = before == nullptr ? "" : before;
@@ -180,7 +180,7 @@ TEST_F(Status, ASocketOfAKilledLauncher_IsRemoved) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(Status, AJobIsFoundByTheBeginningOfItsId) {
+TEST_F(Status, AJob_IsFoundByTheBeginningOfItsId) {
   const StatusBoard board = made_up_board(2);
   auto one = serve(board, "aaaa1111"), other = serve(board, "aaab2222");
   EXPECT_EQ(find_job("aaab").id, "aaab2222");
@@ -189,14 +189,14 @@ TEST_F(Status, AJobIsFoundByTheBeginningOfItsId) {
   EXPECT_THAT([] { find_job("zz"); }, ThrowsMessage<Error>(HasSubstr("those that run: aaaa1111, aaab2222")));
 }
 
-TEST_F(Status, RequestsThatAreNone_GetAnError) {
+TEST_F(Status, InvalidRequests_GetAnError) {
   auto server = serve(made_up_board(2), "cafe");
   EXPECT_EQ(ask("cafe", R"({"request": "job"})")["job"]["processes"], 2);
   for (const char* line : {"", "no JSON", "[]", "{}", R"({"request": 1})", R"({"request": "dance"})"})
     EXPECT_THAT(ask("cafe", line)["error"].get<std::string>(), HasSubstr("only job, status")) << line;
 }
 
-TEST_F(Status, ARequestForTheLaunchersLoop_MayTakeItsTimeAndGiveMuch) {
+TEST_F(Status, ARequestToTheLaunchersLoop_MayBeAnsweredLateAndInManyLines) {
   auto server = serve(made_up_board(2), "cafe");
   std::shared_ptr<JobAnswer> kept;
   server->answer(

@@ -40,7 +40,7 @@ std::string words_of(const ProcessReport& report) { return row_of(report).words;
 
 ReadView read(const StatusBoard& board) { return view_from_json(to_json(*board.view())); }
 
-TEST(StatusWords, ADoingThread_SaysWhatItIsIn) {
+TEST(StatusWords, ABusyThread_IsDescribedByItsOperation) {
   EXPECT_EQ(words_of(in(Kind::kCompile, "step(f32[4])")), "compiles step(f32[4])");
   EXPECT_EQ(words_of(in(Kind::kTrace, "step")), "traces step");
   EXPECT_EQ(words_of(in(Kind::kLaunch, "step")), "computes step");
@@ -69,7 +69,7 @@ TEST(StatusWords, AWait_NamesThoseWhoAreMissing) {
   EXPECT_EQ(row_of(report).state, RowState::kTransfers);
 }
 
-TEST(StatusWords, ACollectiveOnAnotherThread_IsWhatTheLaunchIsIn) {
+TEST(StatusWords, ACollectiveOnAnotherThread_IsReportedForTheLaunch) {
   ProcessReport report = waiting_report(0);
   watch::ThreadReport pool = report.threads.front();
   report.threads.front().doing.pop_back();
@@ -82,7 +82,7 @@ TEST(StatusWords, ACollectiveOnAnotherThread_IsWhatTheLaunchIsIn) {
   EXPECT_EQ(row_of(report).site, "train.cc:40");
 }
 
-TEST(StatusWords, OwnCode_SaysSinceWhenAndHow) {
+TEST(StatusWords, OwnCode_IsDescribedByItsLastOperationAndState) {
   ProcessReport report = own_code_report(1);
   EXPECT_EQ(words_of(report), "own code since step");
   EXPECT_EQ(row_of(report).detail, "uses 98% of a core");
@@ -96,7 +96,7 @@ TEST(StatusWords, OwnCode_SaysSinceWhenAndHow) {
   EXPECT_EQ(words_of(report), "has not called initialize()");
 }
 
-TEST(StatusWords, AnEnd_IsSaidByItsOutcome) {
+TEST(StatusWords, AnEndedProcess_IsDescribedByItsOutcome) {
   StatusBoard board = made_up_board(3);
   board.ended(0, {.exit_code = 0});
   board.ended(1, {.signal = 9});
@@ -110,7 +110,7 @@ TEST(StatusWords, AnEnd_IsSaidByItsOutcome) {
   EXPECT_EQ(board.view()->processes[1].restarts, 1);
 }
 
-TEST(StatusWords, Shares_AreOfAllTheTimeAndOfTheLastSeconds) {
+TEST(StatusWords, Shares_AreGivenForTheWholeTimeAndTheLastSeconds) {
   StatusBoard board("id", {"train"}, 1);
   ProcessReport report = own_code_report(0);
   report.wait_seconds = 10;
@@ -164,7 +164,7 @@ TEST(StatusWords, Stragglers_AreThoseThatWaitMuchLessThanTheOthers) {
   EXPECT_THAT(rows({0.5}), IsEmpty());
 }
 
-TEST(StatusJson, ComesBackAsItWas) {
+TEST(StatusJson, IsReadBackUnchanged) {
   StatusBoard board = made_up_board(4, 2);
   board.said("process 1 is late");
   board.set_failure("process 3 died");
@@ -193,7 +193,7 @@ TEST(StatusJson, ComesBackAsItWas) {
   EXPECT_EQ(back.view.events[0].text, "process 1 is late");
 }
 
-TEST(StatusJson, BytesThatAreNoUtf8_DoNoHarm) {
+TEST(StatusJson, BytesThatAreNotUtf8_GiveValidJson) {
   StatusBoard board("id", {"\xff\xfe"}, 1);
   ProcessReport report = in(Kind::kPhase, "a\xc3");
   report.metrics = "no JSON";
@@ -232,7 +232,7 @@ TEST(StatusTable, IsColouredWhereAskedFor) {
   EXPECT_THAT(status_table(read(made_up_board(2)), {.color = true}), HasSubstr("\033[33m"));
 }
 
-TEST(StatusTable, TextWithEscapeSequences_MovesNoCursor) {
+TEST(StatusTable, EscapeSequencesInTexts_AreNotPrinted) {
   StatusBoard board("id", {"train\033[2J"}, 1);
   board.take(in(Kind::kPhase, "a\033]0;title\007\n"));
   EXPECT_THAT(status_table(read(board), {}), Not(HasSubstr("\033")));
@@ -266,7 +266,7 @@ TEST(Duration, IsSaidInTwoUnits) {
   EXPECT_EQ(describe_duration(200000), "2 d 7 h");
 }
 
-TEST(Prometheus, TheTextParsesAndHasTheNumbers) {
+TEST(Prometheus, TheText_ParsesAndHasTheNumbers) {
   StatusBoard board("cafe", {"./train", "a \"b\"\\\n"}, 3);
   board.set_state("running");
   board.take(waiting_report(0));
@@ -290,7 +290,7 @@ TEST(Prometheus, TheTextParsesAndHasTheNumbers) {
   EXPECT_DOUBLE_EQ(by_name["lockstep_metric"][2].value, 1.5e-7);
 }
 
-TEST(HttpAccess, OnlyNamesOfThisHostMayBeAskedFor) {
+TEST(HttpAccess, OnlyNamesOfThisHost_AreAllowed) {
   for (const char* host :
        {"localhost", "localhost:80", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"})
     EXPECT_TRUE(host_allowed(host, {}, false)) << host;
@@ -305,7 +305,7 @@ TEST(HttpAccess, OnlyNamesOfThisHostMayBeAskedFor) {
   EXPECT_FALSE(host_allowed("evil.example", {}, true));
 }
 
-TEST(HttpAccess, TheTokenStandsInTheAddressOrTheAuthorization) {
+TEST(HttpAccess, TheToken_IsReadFromTheAddressOrTheAuthorization) {
   const std::string token = "0123456789abcdef";
   const auto has = [&](std::string_view target, std::string_view authorization) {
     return has_token(target, authorization, token);

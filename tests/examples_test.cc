@@ -68,8 +68,8 @@ void expect_one_course(const std::string& optimizer, double tolerance) {
   }
 }
 
-TEST(TrainDigits, WithSgd_LossesAgreeHoweverTheDevicesLie) { expect_one_course("sgd", 1e-5); }
-TEST(TrainDigits, WithAdam_LossesAgreeHoweverTheDevicesLie) { expect_one_course("adam", 1e-4); }
+TEST(TrainDigits, WithSgd_LossesOfSeveralDevices_EqualThoseOfOne) { expect_one_course("sgd", 1e-5); }
+TEST(TrainDigits, WithAdam_LossesOfSeveralDevices_EqualThoseOfOne) { expect_one_course("adam", 1e-4); }
 
 /// All end with status 1: each says `cause`, or that it ends because of one that did.
 void expect_all_end(const std::vector<ProcessResult>& results, const ::testing::Matcher<std::string>& cause) {
@@ -89,11 +89,11 @@ void expect_refusal(std::vector<std::string> arguments, const std::string& what)
                  AllOf(HasSubstr("train_digits: "), HasSubstr(what)));
 }
 
-TEST(TrainDigits, WithoutItsData_SaysSo) {
+TEST(TrainDigits, WithoutItsData_IsAnErrorThatNamesTheFile) {
   expect_refusal({"--data", "/nowhere/digits.csv.gz"}, "/nowhere/digits.csv.gz");
 }
 
-TEST(TrainDigits, WithDamagedData_SaysSo) {
+TEST(TrainDigits, WithDamagedData_IsAnErrorThatNamesTheFile) {
   std::ifstream whole(LOCKSTEP_DATA_DIR "/digits.csv.gz", std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(whole)), {});
   ASSERT_GT(bytes.size(), 2000u);
@@ -106,14 +106,14 @@ TEST(TrainDigits, WithDamagedData_SaysSo) {
   std::remove(path.c_str());
 }
 
-TEST(TrainDigits, WithABatchThatTheDevicesDoNotDivide_SaysSo) {
+TEST(TrainDigits, WithABatchThatTheDevicesDoNotDivide_IsAnErrorThatSaysSo) {
   expect_all_end(run_processes(digits(2, 2, {"--batch-size", "126"})),
                  AllOf(HasSubstr("train_digits: "), HasSubstr("dimension 0"),
                        HasSubstr("'data' of 4 devices"), HasSubstr("remainder 2"), HasSubstr("124 and 128")));
 }
 
 /// A batch that the processes themselves do not divide.
-TEST(TrainDigits, WithABatchThatTheProcessesDoNotDivide_SaysSo) {
+TEST(TrainDigits, WithABatchThatTheProcessesDoNotDivide_IsAnErrorThatSaysSo) {
   expect_all_end(run_processes(digits(2, 1, {"--batch-size", "127", "--epochs", "1"})),
                  AllOf(HasSubstr("train_digits: "), HasSubstr("127")));
 }
@@ -132,7 +132,7 @@ void expect_end_soon_after(const std::vector<ProcessResult>& results, int killed
   EXPECT_LT(last, testing::kAtOnce);
 }
 
-TEST(TrainDigits, KilledProcessInTraining_EndsTheOthersSoonByName) {
+TEST(TrainDigits, KilledProcessInTraining_IsNamedByTheOthers_WhichEndSoon) {
   Processes processes(digits(4, 1, {"--print-losses", "--epochs", "100000"}));
   processes.wait_for_line(0, "loss ");
   processes.kill(2, SIGKILL);
@@ -155,7 +155,7 @@ std::vector<double> transformer_losses(int processes, int devices_each, std::vec
   return losses_in(results[0].log);
 }
 
-TEST(TrainTransformer, LossesAgreeHoweverTheDevicesLie) {
+TEST(TrainTransformer, LossesOfSeveralDevices_EqualThoseOfOne) {
   const std::vector<double> alone = transformer_losses(1, 1, {});
   ASSERT_EQ(alone.size(), 8u);
   EXPECT_LT(alone.back(), alone.front() - 0.3) << "it does not learn";
@@ -169,7 +169,7 @@ TEST(TrainTransformer, LossesAgreeHoweverTheDevicesLie) {
                "2 processes of 2 devices, in parts");
 }
 
-TEST(TrainTransformer, WithoutItsText_SaysSo) {
+TEST(TrainTransformer, WithoutItsText_IsAnErrorThatNamesTheFile) {
   for (const ProcessResult& result : run_processes({.count = 1,
                                      .program = LOCKSTEP_EXAMPLES_DIR "/train_transformer",
                                      .arguments = {"--data", "/nowhere/text.gz"},
@@ -208,7 +208,7 @@ TEST(Launcher, KilledProcessInTraining_EndsTheJobAndNamesIt) {
   EXPECT_THAT(result.log, HasSubstr("process 2"));
 }
 
-TEST(HelloDevices, PrintsWhatItsFirstLinesSay) {
+TEST(HelloDevices, PrintsTheOutputThatItsCommentShows) {
   ProcessResult result = under_launcher(
       {"run", "-n", "2", "--devices-per-process", "2", "--", LOCKSTEP_EXAMPLES_DIR "/hello_devices"});
   EXPECT_EQ(result.exit_code, 0);
@@ -218,7 +218,7 @@ TEST(HelloDevices, PrintsWhatItsFirstLinesSay) {
   EXPECT_THAT(result.log, HasSubstr(": local devices CpuDevice(id=2) CpuDevice(id=3); 4 devices in all"));
 }
 
-TEST(Psum, PrintsWhatItsFirstLinesSay) {
+TEST(Psum, PrintsTheOutputThatItsCommentShows) {
   ProcessResult result =
       under_launcher({"run", "-n", "2", "--devices-per-process", "2", "--", LOCKSTEP_EXAMPLES_DIR "/psum"});
   EXPECT_EQ(result.exit_code, 0);
@@ -229,7 +229,7 @@ TEST(Psum, PrintsWhatItsFirstLinesSay) {
 /// Each of the guide's programs checks its own results and throws where they are wrong.
 class GuideExamples : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GuideExamples, RunHoweverTheDevicesLie) {
+TEST_P(GuideExamples, RunWithOneOrSeveralProcessesAndDevices) {
   for (auto [processes, devices] : {std::pair(1, 1), std::pair(1, 2), std::pair(2, 1), std::pair(2, 2),
                                     std::pair(4, 1), std::pair(4, 2)}) {
     auto results = run_processes({.count = processes,

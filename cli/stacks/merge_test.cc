@@ -79,7 +79,7 @@ TEST(MergedStacks, EqualFrames_AreShownOnce_TheMinorityFirst) {
             "       = waiting in futex\n");
 }
 
-TEST(MergedStacks, StateAndLinePartThem) {
+TEST(MergedStacks, DifferentStatesOrLines_AreSeparateEntries) {
   const std::string text = printed({process(0, {thread({in_program("main", 3), in_program("f")})}),
                                     process(1, {thread({in_program("main", 3), in_program("f")}, 'T')}),
                                     process(2, {thread({in_program("main", 4), in_program("f")})}),
@@ -99,7 +99,7 @@ TEST(MergedStacks, StateAndLinePartThem) {
             "            = waiting in futex\n");
 }
 
-TEST(MergedStacks, NamelessFramesMergeWhateverTheirNumber) {
+TEST(MergedStacks, NamelessFrames_MergeWhateverTheirNumber) {
   const std::string text = printed({process(0, {thread({in_program("main"), kPlugin, kPlugin, Frame{}})}),
                                     process(1, {thread({in_program("main"), kPlugin, Frame{}, Frame{}})})});
   EXPECT_THAT(text, HasSubstr("... 1 to 2 frames in pjrt_c_api_cpu_plugin.so\n"));
@@ -121,7 +121,7 @@ TEST(MergedStacks, InnerFramesOfTheCLibrary_AreLeftOut) {
 }
 
 // A call with a time limit that goes on after a stop has another number.
-TEST(MergedStacks, AnEarlierStopDoesNotPartThem) {
+TEST(MergedStacks, AThreadStoppedBefore_MergesWithTheOthers) {
   const std::vector<Frame> frames = {in_program("main"), in_library("libc.so.6", "syscall")};
   ThreadStack stopped_before = thread(frames);
   stopped_before.state.syscall = SYS_restart_syscall;
@@ -129,7 +129,7 @@ TEST(MergedStacks, AnEarlierStopDoesNotPartThem) {
               HasSubstr("  = waiting in futex\n"));
 }
 
-TEST(MergedStacks, IdleThreadsAreCounted) {
+TEST(MergedStacks, IdleThreads_AreCountedInsteadOfShown) {
   const Frame wait = in_library("libc.so.6", "pthread_cond_wait");
   const std::vector<NumberedStacks> job = {process(
       0,
@@ -149,7 +149,7 @@ TEST(MergedStacks, IdleThreadsAreCounted) {
 }
 
 // One that waits within a collective is a pool's thread, too, but not idle.
-TEST(MergedStacks, AThreadInACollectiveOrWithoutAWholeStackIsNotIdle) {
+TEST(MergedStacks, AThreadInACollectiveOrWithoutAWholeStack_IsNotIdle) {
   ThreadStack collective =
       thread({kPlugin, in_program("lockstep::collectives::collective_handler"), kPlugin}, 'S', false);
   EXPECT_EQ(idle_owner(collective), "");
@@ -161,7 +161,7 @@ TEST(MergedStacks, AThreadInACollectiveOrWithoutAWholeStackIsNotIdle) {
               HasSubstr("(outer functions are not known: no way to its caller was found)\n"));
 }
 
-TEST(MergedStacks, RefusedAndEndedOnesAreTold) {
+TEST(MergedStacks, RefusedAndEndedProcesses_AreReported) {
   NumberedStacks refused = process(0, {thread({}, 'R'), thread({}, 'S', false), thread({}, 'S', false)});
   refused.stacks.refused = "the system forbids ptrace";
   refused.stacks.threads[0].state.cpu_ticks = 1234;
@@ -178,7 +178,7 @@ TEST(MergedStacks, RefusedAndEndedOnesAreTold) {
             "1 process has ended: 1\n");
 }
 
-TEST(MergedStacks, LinesFit) {
+TEST(MergedStacks, Lines_FitTheGivenWidth) {
   const std::string name =
       "user::a_very_long_namespace::A_very_long_class_name::and_a_function_in_it_that_is_no_shorter";
   const std::string text =
@@ -191,14 +191,14 @@ TEST(MergedStacks, LinesFit) {
   EXPECT_THAT(text, HasSubstr("  train.cc:1\n"));
 }
 
-TEST(MergedStacks, ColourIsOnlyWhereAsked) {
+TEST(MergedStacks, Colour_IsUsedOnlyIfAskedFor) {
   const std::vector<NumberedStacks> job = {process(0, {thread({in_program("main", 1)})})};
   EXPECT_THAT(printed(job), Not(HasSubstr("\033")));
   EXPECT_THAT(print_stacks(merge_stacks(job, false), {.color = true}),
               HasSubstr("\033[2mtrain.cc:1\033[0m\n"));
 }
 
-TEST(MergedStacks, NumbersAsRanges) {
+TEST(MergedStacks, ProcessNumbers_ArePrintedAsRanges) {
   EXPECT_EQ(as_ranges({}), "");
   EXPECT_EQ(as_ranges({0, 1, 2, 5}), "0-2,5");
   EXPECT_EQ(as_ranges({3, 4}), "3-4");

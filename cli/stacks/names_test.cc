@@ -6,7 +6,7 @@
 namespace lockstep::cli {
 namespace {
 
-TEST(StackNames, ParametersAndReturnTypesAreLeftOut) {
+TEST(StackNames, ParametersAndReturnTypes_AreLeftOut) {
   EXPECT_EQ(function_name("_ZN8lockstep4meanERKNS_5ArrayE"), "lockstep::mean");
   EXPECT_EQ(short_name("void run(int (*)(char), std::vector<int>&&)"), "run");
   EXPECT_EQ(short_name("user::Model::step(int) const"), "user::Model::step");
@@ -15,14 +15,14 @@ TEST(StackNames, ParametersAndReturnTypesAreLeftOut) {
   EXPECT_EQ(short_name("decltype (f(0)) g::call<int>(int)"), "g::call<int>");
 }
 
-TEST(StackNames, LongTemplateArgumentsAreLeftOut) {
+TEST(StackNames, LongTemplateArguments_AreLeftOut) {
   EXPECT_EQ(function_name("_ZNSt6vectorISt6stringSaIS0_EE9push_backERKS0_"), "std::vector<...>::push_back");
   EXPECT_EQ(short_name("float mean<float>(float)"), "mean<float>");
   EXPECT_EQ(short_name("a<(b)1, std::function<void (int)> >::c<d<e>>::f()"), "a<...>::c<d<e>>::f");
   EXPECT_EQ(short_name("a<&(C::operator<(C)), 12345678>::f()"), "a<...>::f");
 }
 
-TEST(StackNames, OperatorsKeepTheirSymbols) {
+TEST(StackNames, Operators_KeepTheirSymbols) {
   EXPECT_EQ(short_name("bool std::operator< <char, int>(A, B)"), "std::operator< <char, int>");
   EXPECT_EQ(short_name("Stream& operator<<(Stream&, int)"), "operator<<");
   EXPECT_EQ(short_name("C::operator()(int) const"), "C::operator()");
@@ -32,7 +32,7 @@ TEST(StackNames, OperatorsKeepTheirSymbols) {
   EXPECT_EQ(short_name("my_operator(int)"), "my_operator");
 }
 
-TEST(StackNames, LambdasAreToldApartByTheirNumbers) {
+TEST(StackNames, Lambdas_KeepTheirNumbers) {
   EXPECT_EQ(short_name("main::{lambda(ls::Array)#2}::operator()(ls::Array) const"),
             "main::{lambda#2}::operator()");
   EXPECT_EQ(
@@ -40,7 +40,7 @@ TEST(StackNames, LambdasAreToldApartByTheirNumbers) {
       "train::{lambda#1}::operator()::{lambda#1}::operator()");
 }
 
-TEST(StackNames, AFunctionOfShardMapInJit) {
+TEST(StackNames, AShardMapFunctionInJit_IsShortened) {
   EXPECT_EQ(
       function_name("_ZN8lockstep3jitIZNS_9shard_mapIZ4mainEUlNS_5ArrayEE0_EEDaOT_NS_15ShardMapOptionsESt15s"
                     "ource_locationEUlDpRKT_E0_EENS_6JittedINSt5decayIS4_E4typeEEES5_NS_10JitOptionsES7_"),
@@ -54,7 +54,7 @@ TEST(StackNames, NamesThatAreNotMangledCxx_AreNotDemangled) {
   EXPECT_EQ(function_name("_ZN4user4spinEv.part.0"), "user::spin");
 }
 
-TEST(StackNames, GlueIsKnown) {
+TEST(StackNames, GlueFunctionsOfTheStandardLibrary_AreRecognized) {
   EXPECT_TRUE(is_glue("std::_Function_handler<...>::_M_invoke"));
   EXPECT_TRUE(is_glue("std::thread::_State_impl<...>::_M_run"));
   EXPECT_TRUE(is_glue("__libc_start_main"));

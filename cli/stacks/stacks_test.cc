@@ -158,7 +158,7 @@ struct Case {
   std::set<long> syscalls;  ///< One of them; -1 is none.
 };
 
-TEST(Stacks, FunctionsOfEveryKindOfWaitAreTold) {
+TEST(Stacks, EachKindOfWait_HasItsFunctionStateAndSystemCall) {
   for (const Case& one :
        {Case{"spins", "stacks_test::spins_here", 'R', {-1}},
         Case{"sleeps", "stacks_test::sleeps_here", 'S', {SYS_clock_nanosleep, SYS_restart_syscall}},
@@ -180,7 +180,7 @@ TEST(Stacks, FunctionsOfEveryKindOfWaitAreTold) {
   }
 }
 
-TEST(Stacks, AStoppedProcessStaysStopped) {
+TEST(Stacks, AStoppedProcess_StaysStopped) {
   Processes child({.child = "runs_what_it_is_told", .arguments = {"spins"}});
   child.wait_for_line(0, "ready");
   stacks_once_in(child.pid(0), "stacks_test::spins_here", 'R');
@@ -231,7 +231,7 @@ LOCKSTEP_CHILD(adds_up_in_threads) {
 }
 
 // Signals that come while it stands still are not lost: each of these is queued, and counted.
-TEST(Stacks, AHundredTakenDoNotDisturbAProcess) {
+TEST(Stacks, TakenAHundredTimes_DoNotDisturbAProcess) {
   Processes child({.child = "adds_up_in_threads"});
   child.wait_for_line(0, "ready");
   for (int i = 0; i < 100; ++i) {
@@ -256,7 +256,7 @@ LOCKSTEP_CHILD(takes_snapshots_for_ever) {
   while (true) take_snapshot(pid, kLong);
 }
 
-TEST(Stacks, NothingStaysStoppedWhereTheToolIsKilled) {
+TEST(Stacks, AKilledTool_LeavesNoThreadStopped) {
   Processes child({.child = "adds_up_in_threads"});
   child.wait_for_line(0, "ready");
   for (int i = 0; i < 5; ++i) {
@@ -279,7 +279,7 @@ LOCKSTEP_CHILD(cannot_be_interrupted) {
   std::_Exit(0);
 }
 
-TEST(Stacks, AThreadThatDoesNotStopIsPassedOver) {
+TEST(Stacks, AThreadThatDoesNotStop_IsPassedOver) {
   Processes child({.child = "cannot_be_interrupted"});
   child.wait_for_line(0, "ready");
   ASSERT_TRUE(comes_true([&] {
@@ -312,7 +312,7 @@ LOCKSTEP_CHILD(runs_generated_code) {
   reinterpret_cast<void (*)(void (*)())>(code)(&stacks_test::spins_here);
 }
 
-TEST(Stacks, GeneratedCodeIsSeenThrough) {
+TEST(Stacks, FramesBelowGeneratedCode_AreFound) {
   Processes child({.child = "runs_generated_code"});
   child.wait_for_line(0, "ready");
   const ProcessStacks stacks = stacks_once_in(child.pid(0), "stacks_test::spins_here", 'R');
@@ -349,7 +349,7 @@ LOCKSTEP_CHILD(takes_stacks_without_permission) {
                           HasSubstr(" (main) "), HasSubstr(" waiting"), HasSubstr(" s of CPU time\n")));
 }
 
-TEST(Stacks, WhereItIsForbiddenTheStateIsTold) {
+TEST(Stacks, WithoutPermission_TheThreadsStatesAreReported) {
   Processes child({.child = "cannot_be_dumped"});
   child.wait_for_line(0, "ready");
   ASSERT_TRUE(comes_true([&] { return watch::read_process_state(child.pid(0)).state == 'S'; }));
@@ -441,13 +441,13 @@ LOCKSTEP_CHILD(launches_and_takes_stacks) {
   }
 }
 
-TEST(Stacks, ALauncherThatTakesThemHearsOfEveryEndOnce) {
+TEST(Stacks, ALauncherThatTakesThem_SeesEveryProcessEndOnce) {
   const ProcessResult result = testing::run_processes(
       {.child = "launches_and_takes_stacks", .deadline = std::chrono::seconds(100)})[0];
   EXPECT_EQ(result.exit_code, 0);
 }
 
-TEST(Stacks, TheToolPrintsThemMerged) {
+TEST(Stacks, TheTool_PrintsThemMerged) {
   Processes children({.count = 3, .child = "runs_what_it_is_told", .arguments = {"futex"}});
   Processes other({.child = "runs_what_it_is_told", .arguments = {"spins"}});
   std::string pids = std::to_string(other.pid(0));
@@ -473,7 +473,7 @@ TEST(Stacks, TheToolPrintsThemMerged) {
   EXPECT_NE(line_of("The stacks of 4 processes took "), lines.end());
 }
 
-TEST(Stacks, TheToolSaysWhichProcessHasEnded) {
+TEST(Stacks, TheTool_SaysWhichProcessHasEnded) {
   const pid_t pid = _Fork();
   if (pid == 0) _exit(0);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);

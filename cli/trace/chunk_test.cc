@@ -59,7 +59,7 @@ TEST(TraceChunk, WithAnyTexts_IsReadBackUnchanged) {
   }
 }
 
-TEST(TraceChunk, IsReadAsItWasWritten_AndTellsATextOnce) {
+TEST(TraceChunk, IsReadBackUnchanged_AndHoldsEachTextOnce) {
   ChunkWriter writer;
   ChunkReader reader;
   const std::string first = writer.write(some_events()), second = writer.write(some_events());
@@ -69,7 +69,7 @@ TEST(TraceChunk, IsReadAsItWasWritten_AndTellsATextOnce) {
   expect_same(reader.read(second), some_events());
 }
 
-TEST(TraceChunk, ThatIsNone_IsAnError) {
+TEST(TraceChunk, DamagedOrWithoutItsTexts_IsAnError) {
   EXPECT_THROW(ChunkReader().read("\xff\xff\xff"), Error);
   ChunkWriter writer;
   writer.write(some_events());

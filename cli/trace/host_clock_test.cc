@@ -44,7 +44,7 @@ TEST(HostClock, OneExchangeWithEqualDelays_IsExact) {
   EXPECT_TRUE(clock.consistent());
 }
 
-TEST(HostClock, OneExchangeWithAllDelayOnOneWay_IsWrongByHalfTheDelay_AndSaysSo) {
+TEST(HostClock, DelayOnOneWayOnly_IsAnErrorOfHalfTheDelay_WhichItReports) {
   const MadeUpHost host{.offset = -3e9};
   for (const bool there : {false, true}) {
     const HostClock clock({host.exchange(0, there ? 10 * kMs : 0, 0, there ? 0 : 10 * kMs)});
@@ -74,7 +74,7 @@ TEST(HostClock, FollowsADrift) {
     EXPECT_NEAR(static_cast<double>(clock.to_launcher(host.at(i * kSecond)) - i * kSecond), 0, 25'000) << i;
 }
 
-TEST(HostClock, SaysWhereAClockWasSet) {
+TEST(HostClock, AClockThatWasSet_IsInconsistent) {
   std::vector<ClockExchange> exchanges;
   for (int i = 0; i < 20; ++i) {
     const MadeUpHost host{.offset = i < 10 ? 0.0 : 2e9};

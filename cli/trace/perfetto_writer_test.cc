@@ -50,7 +50,7 @@ auto is(const std::string& name, std::int64_t begin, std::int64_t end, int depth
                Field("end", &TraceSlice::end, end), Field("depth", &TraceSlice::depth, depth));
 }
 
-TEST(PerfettoWriter, WritesAnEventWithinTheOneThatItIsPartOf) {
+TEST(PerfettoWriter, NestsAnEventInTheOneThatItIsPartOf) {
   TraceRecord record(1);
   EventReport step = launch("step", 200, 270, 1);
   step.depth = 1;
@@ -68,7 +68,7 @@ TEST(PerfettoWriter, WritesAnEventWithinTheOneThatItIsPartOf) {
                   is("transfer: psum f32[4]", 250, 260, 2), is("input", 300, 310, 0)));
 }
 
-TEST(PerfettoWriter, SaysOfACollectiveWhatItIsAPartOf_WhicheverThreadItRunsOn) {
+TEST(PerfettoWriter, ACollectiveOnAnyThread_NamesItsLaunch) {
   TraceRecord record(1);
   EventReport elsewhere = psum(220, 230, 240, 0);
   elsewhere.thread = 3;
@@ -90,7 +90,7 @@ TEST(PerfettoWriter, SaysOfACollectiveWhatItIsAPartOf_WhicheverThreadItRunsOn) {
   EXPECT_FALSE(trace.on("100/main thread").back().arguments.contains("launch"));  // of no launch
 }
 
-TEST(PerfettoWriter, SaysInWhichNamedScopeACollectiveStands) {
+TEST(PerfettoWriter, ACollective_NamesItsNamedScope) {
   TraceRecord record(1);
   EventReport scoped = psum(220, 230, 240, 1);
   scoped.what = "psum f32[4] at layers.cc:12 in encoder/attention (program step)";
@@ -155,7 +155,7 @@ TEST(PerfettoWriter, PutsTimesOfAllHostsOnOneClock) {
   EXPECT_EQ(itself.arguments.at("clock_error_us"), "0.101000");
 }
 
-TEST(PerfettoWriter, SaysWhatIsLost) {
+TEST(PerfettoWriter, LostEvents_AreCountedPerProcess) {
   TraceRecord record(2);
   record.add({.process = 1, .pid = 5, .lost = 77});
   record.remarks.push_back("not all hosts have sent the last of it");

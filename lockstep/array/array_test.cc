@@ -86,7 +86,7 @@ TEST(Numbers, EveryCxxNumberType_HasJaxsDtype) {
   EXPECT_EQ(Array(2147483647u).item<std::int32_t>(), 2147483647);
 }
 
-TEST(Numbers, ThatAnI32CannotHold_AreErrorsThatSayThem) {
+TEST(Numbers, TooLargeForI32_AreErrorsThatNameTheNumber) {
   EXPECT_THAT(error_of<DTypeError>([] { Array n = std::int64_t{1} << 40; }),
               AllOf(HasSubstr("[Array]"), HasSubstr("1099511627776"), HasSubstr("i32"), HasSubstr("int64"),
                     HasSubstr("array_test.cc:")));
@@ -106,7 +106,7 @@ TEST(ToHost, ReadingAnotherDtype_IsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(error_of<ShapeError>([] { over(line_mesh(), P(), {2}).item<float>(); }), HasSubstr("f32[2]"));
 }
 
-TEST(Deleted, ArraysAreAnErrorToUse) {
+TEST(Deleted, DeletedOrEmptyArrays_ThrowWhenRead) {
   Array x = over(line_mesh(), P("x"), {8}), same = x;
   EXPECT_FALSE(x.is_deleted());
   x.delete_();
@@ -117,7 +117,7 @@ TEST(Deleted, ArraysAreAnErrorToUse) {
   EXPECT_THAT(error_of<Error>([] { Array().to_host<float>(); }), HasSubstr("without a value"));
 }
 
-TEST(Shards, HaveTheirDeviceIndexAndShape) {
+TEST(Shards, EachOne_HasItsDeviceIndexShapeAndData) {
   Array x = over(square_mesh(), P("y", "x"), {4, 6});
   auto shards = x.addressable_shards();
   ASSERT_EQ(shards.size(), 4u);
@@ -152,7 +152,7 @@ TEST(DevicePut, MovesBetweenAnyShardings) {
   }
 }
 
-TEST(DevicePut, WhereTheMeshDoesNotDivide_IsAnErrorWithTheNearestSizes) {
+TEST(DevicePut, ASizeThatTheMeshDoesNotDivide_IsAnErrorWithTheNearestSizes) {
   Array x = over(line_mesh(), P(), {6, 4});
   EXPECT_THAT(error_of<ShardingError>([&] { device_put(x, NamedSharding(line_mesh(), P("x"))); }),
               AllOf(HasSubstr("[device_put] dimension 0 of f32[6,4]"), HasSubstr("axis 'x' of 4 devices"),
@@ -180,7 +180,7 @@ TEST(ArrayStr, AnArrayOverDevices_EndsWithItsSharding) {
             "NamedSharding(Mesh(x=2, y=2), P('x', 'y'))");
 }
 
-TEST(ToString, TellsShapeDtypeAndSharding) {
+TEST(ToString, ShowsShapeDtypeAndSharding) {
   EXPECT_EQ(over(line_mesh(), P("x"), {4}).to_string(), "Array(f32[4], NamedSharding(Mesh(x=4), P('x')))");
 }
 

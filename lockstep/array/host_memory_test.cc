@@ -85,7 +85,7 @@ TEST(HostMemory, SplitByColumns_IsCopied) {
   EXPECT_EQ(x.to_host<float>(), ascending(512));
 }
 
-TEST(HostMemory, NotAligned_IsCopied) {
+TEST(HostMemory, UnalignedMemory_IsCopied) {
   Watched memory(65);
   Array x = array(HostMemory(memory.elements.subspan(1), {64}, std::exchange(memory.owner, nullptr)));
   EXPECT_TRUE(memory.will_be_freed());
@@ -101,7 +101,7 @@ TEST(HostMemory, ThePartOfThisProcess_LiesInTheCallersMemory) {
   EXPECT_TRUE(memory.will_be_freed());
 }
 
-TEST(HostMemory, Allocated_IsFilledAndTaken) {
+TEST(HostMemory, AllocatedAndFilled_IsTakenByTheArrayWithoutACopy) {
   HostMemory memory = HostMemory::allocate(DType::kI32, {4, 16});
   std::iota(memory.elements<std::int32_t>().begin(), memory.elements<std::int32_t>().end(), 0);
   const void* place = memory.data();
@@ -112,7 +112,7 @@ TEST(HostMemory, Allocated_IsFilledAndTaken) {
             (std::vector<float>{1, 2, 3}));
 }
 
-TEST(HostMemory, ThatDoesNotFit_IsRefused) {
+TEST(HostMemory, WrongShapesDTypesAndShardings_AreRefused) {
   EXPECT_EQ(error_of<ShapeError>([] {
               HostMemory(std::vector<float>{1, 2, 3}, {2});
             }),

@@ -237,7 +237,7 @@ TEST(MakeArray, OverSeveralProcesses_HasEveryPart) {
   }
 }
 
-TEST(MakeArray, FromWhatEachProcessHolds_InAnyOrderOfDevices) {
+TEST(MakeArray, FromProcessLocalData_InAnyOrderOfDevices_HasEveryPart) {
   for (const auto& result : run_processes({.count = 2,
                             .child = "makes_arrays_in_any_order",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "4"}},
@@ -246,7 +246,7 @@ TEST(MakeArray, FromWhatEachProcessHolds_InAnyOrderOfDevices) {
   }
 }
 
-TEST(Multihost, FromLocalToGlobalArrays_AndBack) {
+TEST(Multihost, LocalArrays_BecomeGlobalArraysAndBack) {
   for (const auto& result : run_processes({.count = 2,
                             .child = "goes_between_local_and_global",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},
@@ -255,7 +255,7 @@ TEST(Multihost, FromLocalToGlobalArrays_AndBack) {
   }
 }
 
-TEST(Multihost, GathersBroadcastsAndCompares) {
+TEST(Multihost, GathersBroadcastsAndComparesValuesOfAllProcesses) {
   for (const auto& result : run_processes({.count = 3, .child = "speaks_to_all", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }

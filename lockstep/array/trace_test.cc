@@ -39,7 +39,7 @@ TEST(Trace, Operations_GoToItsProgramInsteadOfADevice) {
   EXPECT_EQ(program.inputs.size(), 1u);
 }
 
-TEST(Trace, ArraysFromOutside_BecomeInputsOnce) {
+TEST(Trace, EachArrayFromOutside_BecomesOneInput) {
   Array outside = pair_of(1, 2), other = pair_of(3, 4);
   Trace trace("f");
   Array x = trace.input(kPair);

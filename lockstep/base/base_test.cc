@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-TEST(DType, EveryRowOfTheTableStandsAtItsOwnPlace) {
+TEST(DType, InfoAndNames_AreThoseOfEachDType) {
   for (std::size_t i = 0; i < kNumDTypes; ++i) {
     const DTypeInfo& row = info(static_cast<DType>(i));
     EXPECT_EQ(static_cast<std::size_t>(row.dtype), i);
@@ -39,7 +39,7 @@ TEST(DType, EveryRowOfTheTableStandsAtItsOwnPlace) {
 }
 
 /// The limits are those of the numbers that the bits stand for.
-TEST(DType, FInfoIsWhatTheBitsSay) {
+TEST(DType, FInfo_AgreesWithTheNumbersOfAllBits) {
   for (std::size_t i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!is_narrow_float(dtype)) continue;
@@ -99,7 +99,7 @@ TEST(Float8, IsRoundedToTheNearest_AndReadBack) {
   EXPECT_EQ(f8_e5m2_bits(61440), 0x7C);
 }
 
-TEST(Half, BitsAreTheNumbersOfTheFormat) {
+TEST(Half, KnownBits_GiveTheirNumbers) {
   EXPECT_EQ(f16_value(0x3C00), 1);
   EXPECT_EQ(f16_value(0xC000), -2);
   EXPECT_EQ(f16_value(0x7BFF), 65504);
@@ -113,7 +113,7 @@ TEST(Half, BitsAreTheNumbersOfTheFormat) {
   EXPECT_TRUE(std::isnan(bf16_value(0x7FC0)));
 }
 
-TEST(Fail, ThrowsTheAskedTypeWithTheFormattedText) {
+TEST(Fail, ThrowsTheGivenTypeWithTheFormattedText) {
   try {
     fail<ShapeError>("[add] expected {}, got {}", 3, 4);
     FAIL();
@@ -122,7 +122,7 @@ TEST(Fail, ThrowsTheAskedTypeWithTheFormattedText) {
   }
 }
 
-TEST(CallSiteScope, TheOutermostScopeNamesThePlace) {
+TEST(CallSiteScope, TheOutermostScope_GivesTheCallSite) {
   EXPECT_FALSE(CallSiteScope::current().known());
   {
     CallSiteScope outer(CallSite{"/home/user/train.cc", 7, "main"});
@@ -146,7 +146,7 @@ TEST(ManualClock, StandsStillUntilAdvanced) {
   EXPECT_EQ(clock.now() - start, std::chrono::seconds(3));
 }
 
-TEST(MapEnvironment, AnEmptyValueIsAValue) {
+TEST(MapEnvironment, AnEmptyValue_DiffersFromAnUnsetVariable) {
   MapEnvironment environment(std::map<std::string, std::string>{{"A", ""}});
   EXPECT_EQ(environment.get("A"), "");
   EXPECT_EQ(environment.get("B"), std::nullopt);
@@ -174,7 +174,7 @@ class KeptTest : public ::testing::Test {
   KeptByUse<Thing> things_;
 };
 
-TEST_F(KeptTest, DropsWhatWasUsedLongestAgo) {
+TEST_F(KeptTest, DropsTheLeastRecentlyUsed) {
   for (int number : {1, 2, 3}) add(number);
   EXPECT_NE(find(1), nullptr);
   add(4);

@@ -44,14 +44,14 @@ TEST_F(CpuQuota, CgroupVersion1_ReadsTheCpuControllersHierarchy) {
   EXPECT_EQ(cpu_quota(root()), std::nullopt);
 }
 
-TEST_F(CpuQuota, InAContainerThatDoesNotSeeItsPathTheMountCounts) {
+TEST_F(CpuQuota, InAContainerWithoutItsPath_TheQuotaOfTheMountIsRead) {
   write("proc/self/cgroup", "3:cpu,cpuacct:/docker/abc\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "250000\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_THAT(cpu_quota(root()), Optional(2.5));
 }
 
-TEST_F(CpuQuota, WithoutControlGroupsThereIsNone) { EXPECT_EQ(cpu_quota(root()), std::nullopt); }
+TEST_F(CpuQuota, WithoutControlGroups_IsNone) { EXPECT_EQ(cpu_quota(root()), std::nullopt); }
 
 }  // namespace
 }  // namespace lockstep

@@ -61,7 +61,7 @@ static_assert(fields::count<const CArrays> == 4);
 static_assert(fields::count<Mixed> == 8);
 static_assert(fields::count<Many> == 63);
 
-TEST(Fields, AreGivenInOrderAndByReference) {
+TEST(Fields, AreGivenInDeclarationOrderByReference) {
   CArrays x{};
   fields::apply(x, [](auto& a, auto& b, int& n, auto& text) {
     EXPECT_EQ(sizeof(a), 3 * sizeof(Handle));

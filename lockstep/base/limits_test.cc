@@ -36,7 +36,7 @@ TEST(Limits, DescribeError_NamesTheLimitThatMayBeTheCause) {
   EXPECT_EQ(describe_error(ENOENT), "No such file or directory");
 }
 
-TEST(Limits, Require_ThrowsOnlyForWhatIsNotAvailable) {
+TEST(Limits, Require_ThrowsOnlyIfThreadsOrMemoryAreNotAvailable) {
   EXPECT_NO_THROW(require_threads(8, "this test"));
   EXPECT_NO_THROW(require_address_space(1, "this test"));
   EXPECT_THROW(require_address_space(std::size_t{1} << 30, "this test"), Error);  // 2^50 bytes

@@ -58,7 +58,7 @@ TEST(OwnFile, UnderAnyUmask_NewFilesAreForThisUserOnly) {
   }
 }
 
-TEST(OwnFile, AnEarlierOneIsReplaced_OrAppendedTo) {
+TEST(OwnFile, AnExistingFile_IsReplacedOrAppendedTo) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "file";
   EXPECT_EQ(write_own_file(path, "many words"), "");
@@ -104,7 +104,7 @@ TEST(OwnFile, FilesOfAnotherUser_AreNotWrittenTo) {
   });
 }
 
-TEST(OwnFile, ANewFolder_IsEmptyAndOfThisUser_ThoughTheNameIsTaken) {
+TEST(OwnFile, ANewFolder_IsEmptyAndForThisUserOnly_EvenIfTheNameIsTaken) {
   testing::for_planted_files("folder", [](const testing::PlantedFile& planted, const fs::path& path) {
     const NewFolder made = make_new_folder(path);
     EXPECT_EQ(made.why_not, "");

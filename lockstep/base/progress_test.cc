@@ -22,13 +22,13 @@ std::string written(std::int64_t total, std::int64_t done, ProgressBar::Unit uni
   return ::testing::internal::GetCapturedStdout();
 }
 
-TEST(ProgressBar, CountsAreShownAsTheyAre) {
+TEST(ProgressBar, ShowsCountsWithoutATimeLeft) {
   EXPECT_THAT(
       written(1100, 660, ProgressBar::Unit::kCount),
       AllOf(HasSubstr("work  [############--------]  60%  660/1100  note  "), Not(HasSubstr("left"))));
 }
 
-TEST(ProgressBar, CountingBytes_ShowsTheRateAndTheTimeLeft) {
+TEST(ProgressBar, OfBytes_ShowsTheRateAndTheTimeLeft) {
   EXPECT_THAT(written(std::int64_t{2} << 30, std::int64_t{3} << 29, ProgressBar::Unit::kBytes),
               MatchesRegex("work  .###############-----.  75%  1.5/2.0 GiB  [0-9.]+ MiB/s  note  [0-9.]+ s, "
                            "[0-9.]+ s left\n"));
@@ -39,7 +39,7 @@ TEST(ProgressBar, CountingBytes_ShowsTheRateAndTheTimeLeft) {
               HasSubstr("50%  2048.0/4096.0 PiB"));
 }
 
-TEST(ProgressBar, WhereAnotherProcessShowsItNothingIsWritten) {
+TEST(ProgressBar, IfAnotherProcessShowsIt_WritesNothing) {
   EXPECT_EQ(written(10, 10, ProgressBar::Unit::kCount, false), "");
 }
 

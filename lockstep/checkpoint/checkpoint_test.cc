@@ -82,7 +82,7 @@ std::string bytes_of(const Array& x) {
   return all;
 }
 
-TEST(Checkpoint, ATreeComesBackAsItWas) {
+TEST(Checkpoint, ATree_IsRestoredAsItWasSaved) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const State saved = state();
@@ -112,7 +112,7 @@ TEST(Checkpoint, ATreeComesBackAsItWas) {
   EXPECT_EQ(restored.pair, saved.pair);
 }
 
-TEST(Checkpoint, ComesOntoTheShardingsOfRules) {
+TEST(Checkpoint, IsRestoredOntoTheShardingsOfRules) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const Mesh mesh = make_mesh({{"x", 4}});
@@ -157,7 +157,7 @@ struct AllKinds {
   std::deque<Array> queue;
 };
 
-TEST(Checkpoint, HasEachKindOfTree) {
+TEST(Checkpoint, EachKindOfTree_IsSavedAndRestored) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const AllKinds saved{.shared = std::make_shared<Counter>(full({2}, 1), 3, 4),
@@ -194,7 +194,7 @@ TEST(Checkpoint, HasEachKindOfTree) {
               HasSubstr("either"));
 }
 
-TEST(Checkpoint, AllDtypesAndShapes_OntoEachSharding) {
+TEST(Checkpoint, AllDTypesAndShapes_AreRestoredOntoEachSharding) {
   TemporaryFolder folder;
   const Mesh mesh = make_mesh({{"x", 2}, {"y", 2}});
   const std::vector<PartitionSpec> specs{P(),         P("x"),        P(nullptr, "y"),
@@ -248,7 +248,7 @@ TEST(Checkpoint, ARestoredArray_MayBeDonatedAndComputedWith) {
   }
 }
 
-TEST(Checkpoint, LargePartsAreMappedWithoutACopy) {
+TEST(Checkpoint, LargeParts_AreMappedWithoutACopy) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const Array x = test::made(DType::kF32, {1024, 256}, SingleDeviceSharding(local_devices().front()), 1);
@@ -307,7 +307,7 @@ TEST(Checkpoint, RestoringIntoAnotherStructure_NamesTheFirstPathThatDiffers) {
   EXPECT_EQ(restore(url, Narrow{model.weights, 0}).depth, 4);
 }
 
-TEST(Checkpoint, APartOfATree_AndOtherNames) {
+TEST(Checkpoint, APartOfATreeUnderOtherNames_IsRestored) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   std::map<std::string, Array> saved{{"old", full({2}, 1.0)}, {"other", full({3}, 2.0)}};
@@ -330,7 +330,7 @@ TEST(Checkpoint, APartOfATree_AndOtherNames) {
       HasSubstr("renamed ([\"old\"] in the checkpoint) is f32[2], and the tree to restore has f32[2,1]"));
 }
 
-TEST(Checkpoint, NothingThatIsPublishedIsOverwritten) {
+TEST(Checkpoint, APublishedCheckpoint_IsNotOverwritten) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   save(url, Array(1));
@@ -358,7 +358,7 @@ TEST(Checkpoint, ATreeThatCannotBeSaved_IsAnErrorThatSaysWhy) {
   EXPECT_FALSE(std::filesystem::exists(url));
 }
 
-TEST(Checkpoint, NumbersAreReadWithoutDevices) {
+TEST(Checkpoint, RestoreNumbers_ReadsChosenArraysWithoutDevices) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   struct Both {

@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::TemporaryFolder;
 
-TEST(Keep, EachRuleKeepsItsOwn) {
+TEST(Keep, EachRule_KeepsItsSteps_AndRemovesTheOthers) {
   // Saved in the order of their numbers, with and without a record of that.
   for (std::int64_t known : {0, 1}) {
     const std::vector<SavedStep> steps{
@@ -49,7 +49,7 @@ TEST(Keep, EachRuleKeepsItsOwn) {
   }
 }
 
-TEST(Keep, TheNewestAreThoseSavedLast_WhateverTheirNumbers) {
+TEST(Keep, TheNewestSteps_AreThoseSavedLast_WhateverTheirNumbers) {
   const std::vector<SavedStep> steps{{500, 1, {}, ""}, {600, 5, 0.5, ""}, {800, 2, {}, ""},
                                      {900, 3, {}, ""}, {950, 0, {}, ""},  {1000, 4, 0.5, ""}};
   EXPECT_THAT(to_remove({.last = 1}, steps, 600), ElementsAre(500, 800, 900, 950, 1000));
@@ -59,7 +59,7 @@ TEST(Keep, TheNewestAreThoseSavedLast_WhateverTheirNumbers) {
   EXPECT_THAT(to_remove({.best = 1}, steps, 600), ElementsAre(500, 800, 900, 950, 1000));
 }
 
-TEST(Checkpointer, KeepsWhatItShall_AndGivesTheNewest) {
+TEST(Checkpointer, KeepsTheStepsOfItsRules_AndRestoresTheLatest) {
   TemporaryFolder folder;
   Checkpointer checkpoints(folder.path() / "run/", {.keep = {.last = 2, .every = 4}, .every = 2});
   EXPECT_EQ(checkpoints.latest(), std::nullopt);
@@ -80,7 +80,7 @@ TEST(Checkpointer, KeepsWhatItShall_AndGivesTheNewest) {
               HasSubstr("it is there already"));
 }
 
-TEST(Checkpointer, ASaveIsOfTheMoment_ThoughTheArraysAreDonatedAtOnce) {
+TEST(Checkpointer, ASave_HoldsTheValuesOfItsCall_EvenIfTheArraysAreThenDonated) {
   for (std::uint64_t staging : {std::uint64_t{0}, std::uint64_t{1} << 20, std::uint64_t{1} << 40}) {
     TemporaryFolder folder;
     Checkpointer checkpoints(folder.path() / "run", {.staging_bytes = staging});
@@ -164,7 +164,7 @@ TEST(Checkpointer, ASaveAfterAReturnToAnEarlierStep_IsKept_AndIsTheLatest) {
   }
 }
 
-TEST(Checkpointer, AClockThatIsSetBack_ChangesNoOrder) {
+TEST(Checkpointer, AClockSetBack_DoesNotChangeTheOrderOfSteps) {
   TemporaryFolder folder;
   Job job = Job::current();
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
@@ -198,7 +198,7 @@ TEST(Checkpointer, ALinkedStep_IsUnlinked_AndTheOtherRunStays) {
   EXPECT_THAT(leftovers(*storage::open_store(run)), IsEmpty());
 }
 
-TEST(Checkpointer, ADamagedEarlierStep_StopsNeitherCleaningNorLatest) {
+TEST(Checkpointer, ADamagedEarlierStep_PreventsNeitherRemovalNorLatest) {
   TemporaryFolder folder;
   const auto run = folder.path() / "run";
   Checkpointer checkpoints(run, {.keep = {.last = 1, .best = 1}});
@@ -230,7 +230,7 @@ TEST(Checkpointer, ALoopThatStopsAtADueStep_SavesItOnce) {
   }
 }
 
-TEST(Checkpointer, TheLongestTimeout_IsNoLimit) {
+TEST(Checkpointer, TheLongestTimeout_MeansNoLimit) {
   TemporaryFolder folder;
   constexpr auto kNone = std::chrono::milliseconds::max();
   save(folder.path() / "one", ones({4}), {.timeout = kNone});
@@ -251,7 +251,7 @@ TEST(Save, ANameThatRestoreReadsAsAFile_IsRefused) {
 
 // ---- leftovers and removals ----
 
-TEST(Leftovers, AttemptsOfThisJobOrPastTheirTime_AreRemoved_AndNoOthers) {
+TEST(Leftovers, OfThisJobOrExpired_AreRemoved_AndNoOthers) {
   TemporaryFolder folder;
   const std::string run = folder.path() / "run";
   const auto store = storage::open_store(run, /*make=*/true);
@@ -284,7 +284,7 @@ TEST(Leftovers, AttemptsOfThisJobOrPastTheirTime_AreRemoved_AndNoOthers) {
   EXPECT_EQ(leftovers(*store).size(), stay.size() + 1) << "the running one of this process stays";
 }
 
-TEST(Removal, ThatAnEarlierVersionBegan_IsEnded) {
+TEST(Removal, BegunByAnEarlierVersion_IsCompleted) {
   TemporaryFolder folder;
   const auto run = folder.path() / "run", step = run / "step-00000001";
   for (bool has_manifest : {true, false}) {
@@ -318,7 +318,7 @@ class FullDisk : public storage::FileCalls {
   }
 };
 
-TEST(Removal, MakesRoomOnAFullDisk) {
+TEST(Removal, OnAFullDisk_Succeeds) {
   TemporaryFolder folder;
   save(folder.path() / "step-00000001", zeros({4}));
   FullDisk full;
@@ -385,7 +385,7 @@ TEST(Checkpointer, ARaceOfTwoWriters_HasExactlyOneWinner) {
   test::race_of_two_writers(run, 100);
 }
 
-TEST(Checkpointer, AFolderThatCannotBeMade_IsSaidAtOnce) {
+TEST(Checkpointer, AFolderThatCannotBeMade_IsAnErrorAtOnce) {
   TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "x";
   EXPECT_THAT(error_of<CheckpointError>([&] { Checkpointer(folder.path() / "file/run"); }),

@@ -110,7 +110,7 @@ TEST(Damage, PartsOfAnotherCheckpoint_AreFound) {
   EXPECT_THAT(saved.error(), HasSubstr("of [\"large\"] does not fit"));
 }
 
-TEST(Damage, VerifyFindsIt) {
+TEST(Damage, Verify_ReadsAllBytes_AndFindsAFlippedBit) {
   Saved saved;
   std::uint64_t read = 0;
   Opened::open(saved.url)->verify([&](std::uint64_t bytes) { read += bytes; });

@@ -52,7 +52,7 @@ LOCKSTEP_CHILD(races_in_objects) {
                                       std::stoi(testing::child_arguments()[1]));
 }
 
-TEST(Objects, AJobSavesRestoresAndCleans_AndOfTwoWritersOneWins) {
+TEST(Objects, AJobSavesRestoresAndRemoves_AndOneOfTwoWritersWins) {
   const storage::TestS3Server server(LOCKSTEP_S3_SERVER);
   if (!server.reason().empty()) GTEST_SKIP() << server.reason();
   auto run = [&](const std::string& child, int processes, std::vector<std::string> arguments) {

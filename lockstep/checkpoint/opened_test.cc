@@ -76,7 +76,7 @@ void write_checkpoint(const std::string& url, const Shape& shape, const std::vec
   writer->finish();
 }
 
-TEST(Opened, ReadsLittleMoreThanItNeeds_HoweverItWasSaved) {
+TEST(Opened, ReadsAtMostATenthMoreThanItNeeds_HoweverItWasSaved) {
   TemporaryFolder folder;
   const Shape shape{128, 128, 256};  // 16 MiB
   int number = 0;
@@ -105,7 +105,7 @@ TEST(Opened, ReadsLittleMoreThanItNeeds_HoweverItWasSaved) {
   }
 }
 
-TEST(Opened, AnArrayOfManyUnitsIsReadByAllThreads_AsItWas) {
+TEST(Opened, APartOfALargeArray_IsReadCorrectlyByAllThreads) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   const Shape shape{40, 1024, 1024};  // 160 MiB, ten units
@@ -127,7 +127,7 @@ std::string safetensors_of(std::vector<safetensors::Tensor> tensors) {
   return bytes;
 }
 
-TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
+TEST(Opened, AFolderOfHuggingFace_IsReadByItsIndex) {
   TemporaryFolder folder;
   write_bytes(folder.path() / "model-00001-of-00002.safetensors",
               safetensors_of({{"a", "U8", {2, 3}, 0, 6}, {"b", "BF16", {2}, 0, 4}}));
@@ -161,7 +161,7 @@ TEST(Opened, AFolderOfHuggingFaces_ByItsIndex) {
   EXPECT_EQ(Opened::open(folder.path() / "more.safetensors")->manifest().arrays.size(), 1u);
 }
 
-TEST(Safetensors, EveryHeaderThatIsNone_IsFound) {
+TEST(Safetensors, InvalidHeaders_AreErrors) {
   TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "x.safetensors";
   auto error = [&](const std::string& header, std::size_t data, std::int64_t length = -1) {

@@ -103,7 +103,7 @@ LOCKSTEP_CHILD(restores_six) {
   }
 }
 
-TEST(Processes, SavedByAnyNumberOfProcesses_RestoredByAnyOther) {
+TEST(Processes, ASaveOfAnyNumberOfProcesses_IsRestoredByAnyOther) {
   TemporaryFolder folder;
   std::vector<std::string> urls;
   for (int processes : {1, 2, 4, 8}) {
@@ -125,7 +125,7 @@ LOCKSTEP_CHILD(saves_six_large) {
   save(child_arguments()[0], tree);
 }
 
-TEST(Processes, WritersAreBalanced) {
+TEST(Processes, Writers_WriteAboutEquallyManyBytes) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   expect_success(run_processes(job("saves_six_large", 4, 1, {url})));
@@ -259,7 +259,7 @@ LOCKSTEP_CHILD(saves_to_places) {
               HasSubstr("is not in the storage of process 1 of 2"));
 }
 
-TEST(Processes, DifferentPlaces_AreRefused_AndNothingIsLeft) {
+TEST(Processes, DifferentUrls_AreRefused_AndLeaveNothing) {
   TemporaryFolder folder;
   const std::string url = folder.path();
   for (const char* name : {"/0", "/1"}) std::filesystem::create_directory(url + name);
@@ -402,7 +402,7 @@ LOCKSTEP_CHILD(saves_with_errors) {
   }
 }
 
-TEST(Processes, AnErrorAtAnyFileOperation_IsToldToAll_AndLosesNothing) {
+TEST(Processes, AnErrorAtAnyFileOperation_IsReportedByAll_AndLosesNothing) {
   TemporaryFolder folder;
   expect_success(run_processes(job("saves_with_errors", 4, 1, {folder.path() / "run"})));
 }
@@ -420,7 +420,7 @@ LOCKSTEP_CHILD(misses_a_save) {
   multihost::sync_global_devices("late");
 }
 
-TEST(Processes, AProcessThatDoesNotTakePart_IsNamed) {
+TEST(Processes, AProcessThatMissesASave_IsNamed) {
   TemporaryFolder folder;
   expect_success(run_processes(job("misses_a_save", 3, 1, {folder.path() / "saved"})));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

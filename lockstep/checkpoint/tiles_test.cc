@@ -33,7 +33,7 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-TEST(Tiles, UnitsAndTilesFillEveryPartOnceInTheOrderOfMemory) {
+TEST(Tiles, UnitsAndTiles_CoverEveryPartOnceInMemoryOrder) {
   for (const auto& [shape, element] : cases()) {
     const Shape tile = choose_tile(shape, element);
     std::size_t at = 0, tiles = 0;
@@ -64,7 +64,7 @@ TEST(Tiles, UnitsAndTilesFillEveryPartOnceInTheOrderOfMemory) {
   }
 }
 
-TEST(Tiles, ASizeThatEightDevicesDivide_HasTilesThatEndWithTheirParts) {
+TEST(Tiles, ASizeThatEightDevicesDivide_HasTilesThatDivideTheirParts) {
   for (const Shape& shape : {Shape{1024, 1024}, Shape{8, 131072}, Shape{64, 64, 256}}) {
     const Shape tile = choose_tile(shape, 4);
     EXPECT_EQ(num_elements(shape) * 4 / (1 << 20), 4);
@@ -73,7 +73,7 @@ TEST(Tiles, ASizeThatEightDevicesDivide_HasTilesThatEndWithTheirParts) {
   }
 }
 
-TEST(Tiles, AChecksumIsOfItsOwnElementsOnly) {
+TEST(Tiles, AChecksum_DependsOnItsOwnElementsOnly) {
   const Shape shape{512, 256};
   const Shape tile = choose_tile(shape, 4);
   ASSERT_GT(num_tiles(shape, tile), 1u);
@@ -95,7 +95,7 @@ TEST(Tiles, AChecksumIsOfItsOwnElementsOnly) {
   });
 }
 
-TEST(Box, ACopyBetweenRandomBoxesIsThatOfEachElement) {
+TEST(Box, ACopyBetweenRandomBoxes_CopiesEachCommonElement) {
   testing::Random random;
   for (int round = 0; round < 300; ++round) {
     const int rank = random.below(4);

@@ -11,7 +11,7 @@
 namespace lockstep::checkpoint {
 namespace {
 
-TEST(CheckpointUrls, InvalidOnes_AreRefusedBeforeAnythingIsTouched) {
+TEST(CheckpointUrls, InvalidOnes_AreRefusedByEveryFunction) {
   const testing::TemporaryFolder folder;
   const std::string saved = folder.path() / "saved";
   const Array array = ones({4});

@@ -51,7 +51,7 @@ TEST(Kubernetes, JobSetOfOneJob_MeetsAtItsFirstPod) {
   EXPECT_EQ(place.process_id, 2);
 }
 
-TEST(Kubernetes, JobSetOfSeveralJobs_CountsThrough) {
+TEST(Kubernetes, JobSetOfSeveralJobs_NumbersProcessesAcrossJobs) {
   const Variables second = with(kJob, {{"HOSTNAME", "digits-workers-1-2"},
                                        {"JOB_INDEX", "1"},
                                        {"PROCESSES_IN_JOB", "4"},
@@ -81,12 +81,12 @@ TEST(Kubernetes, WithoutASubdomain_SaysWhatTheManifestMustSet) {
   EXPECT_EQ(place_of(by_hand, "", pod("train-2", "")).coordinator_address, "train-0.workers:5");
 }
 
-TEST(Kubernetes, HostNameThatIsNotThePods_IsAnError) {
+TEST(Kubernetes, HostNameThatDoesNotEndWithThePodsIndex_IsAnError) {
   EXPECT_THAT(error_of(with(kJob, {{"HOSTNAME", "worker"}}), "", pod("worker")),
               AllOf(HasSubstr("'worker'"), HasSubstr("'-2'"), HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS")));
 }
 
-TEST(Kubernetes, PodOfNoJob_IsASingleProcess) {
+TEST(Kubernetes, PodOutsideOfAJob_IsASingleProcess) {
   EXPECT_EQ(place_of({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}}, "", pod("notebook")).cluster, "single");
 }
 
@@ -118,7 +118,7 @@ TEST(GkeTpu, ProcessAddresses_WinOverHostNames) {
   EXPECT_EQ(place.coordinator_address, "10.0.0.1:8482");
 }
 
-TEST(GkeTpu, SeveralSlices_CountThrough) {
+TEST(GkeTpu, SeveralSlices_NumberProcessesAcrossSlices) {
   const Variables slices = with(kGke, {{"MEGASCALE_NUM_SLICES", "3"},
                                        {"MEGASCALE_SLICE_ID", "2"},
                                        {"MEGASCALE_COORDINATOR_ADDRESS", "first.svc:8080"}});
@@ -132,7 +132,7 @@ TEST(GkeTpu, SeveralSlices_CountThrough) {
   EXPECT_THAT(error_of(with(slices, {{"MEGASCALE_SLICE_ID", "3"}})), HasSubstr("out of range"));
 }
 
-TEST(GkeTpu, HalfSet_IsOneErrorThatListsBoth) {
+TEST(GkeTpu, HalfSet_IsOneErrorThatListsSetAndMissing) {
   EXPECT_THAT(
       error_of(without(kGke, {"TPU_WORKER_ID"})),
       AllOf(HasSubstr("TPU_WORKER_HOSTNAMES=job-0.svc,job-1.svc"), HasSubstr("TPU_WORKER_ID missing")));
@@ -161,7 +161,7 @@ TEST(GceTpu, PodSlice_MeetsAtTheFirstEndpoint) {
   EXPECT_EQ(place.coordinator_address, "10.130.0.2:8482");
 }
 
-TEST(GceTpu, EndpointsAsHostNames_AreReadToo) {
+TEST(GceTpu, EndpointsAsHostNames_AreRead) {
   TestSystem system = tpu_vm();
   system.attributes["worker-network-endpoints"] = "t1v-n-0,t1v-n-1,t1v-n-2\n";
   EXPECT_EQ(place_of({}, "", system).coordinator_address, "t1v-n-0:8482");
@@ -178,7 +178,7 @@ TEST(GceTpu, SingleHost_IsOneProcess) {
   EXPECT_EQ(place.num_processes, 1);
 }
 
-TEST(GceTpu, SeveralSlices_AreInTheMetadata) {
+TEST(GceTpu, SeveralSlices_AreReadFromTheMetadata) {
   TestSystem system = tpu_vm();
   system.attributes["tpu-env"] =
       "MEGASCALE_NUM_SLICES: '2'\nMEGASCALE_SLICE_ID: '1'\nMEGASCALE_COORDINATOR_ADDRESS: "
@@ -189,7 +189,7 @@ TEST(GceTpu, SeveralSlices_AreInTheMetadata) {
   EXPECT_EQ(place.coordinator_address, "10.128.0.9:8482");
 }
 
-TEST(GceTpu, MachineWithoutChips_AsksNobody) {
+TEST(GceTpu, MachineWithoutChips_DoesNotAskTheMetadataServer) {
   TestSystem system = tpu_vm();
   system.files.erase("/sys/bus/pci/devices/0000:00:05.0/device");
   EXPECT_EQ(place_of({}, "", system).cluster, "single");

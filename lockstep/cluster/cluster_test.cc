@@ -20,7 +20,7 @@ const Variables kExplicit = {{"LOCKSTEP_COORDINATOR_ADDRESS", "node1:8476"},
                              {"LOCKSTEP_NUM_PROCESSES", "4"},
                              {"LOCKSTEP_PROCESS_ID", "2"}};
 
-TEST(ClusterTypes, HaveNamesOfTheirOwn_AndTheLastAlwaysAnswers) {
+TEST(ClusterTypes, HaveUniqueNames_AndTheLastGivesAPlaceInAnyEnvironment) {
   std::set<std::string> names;
   for (const ClusterType& type : cluster_types()) EXPECT_TRUE(names.insert(type.name).second) << type.name;
   auto place = cluster_types().back().place(MapEnvironment({}), TestSystem());
@@ -28,7 +28,7 @@ TEST(ClusterTypes, HaveNamesOfTheirOwn_AndTheLastAlwaysAnswers) {
   EXPECT_EQ(place->cluster, cluster_types().back().name);
 }
 
-TEST(ClusterTypes, EachButTheLast_SeesNothingInAnEmptyEnvironment) {
+TEST(ClusterTypes, EachButTheLast_DetectsNothingInAnEmptyEnvironment) {
   for (const ClusterType& type : cluster_types()) {
     if (&type == &cluster_types().back()) break;
     EXPECT_FALSE(type.place(MapEnvironment({}), TestSystem())) << type.name;
@@ -44,7 +44,7 @@ TEST(Detect, NothingSet_IsASingleProcess) {
   EXPECT_FALSE(place.local_device_ids);
 }
 
-TEST(Detect, EmptyVariables_AreAsGoodAsNone) {
+TEST(Detect, EmptyVariables_AreTreatedAsUnset) {
   EXPECT_EQ(place_of({{"LOCKSTEP_PROCESS_ID", ""}, {"LOCKSTEP_LAUNCHER", ""}}).cluster, "single");
 }
 
@@ -78,7 +78,7 @@ TEST(Detect, HalfSet_ListsWhatIsThereAndWhatIsMissing) {
               HasSubstr("LOCKSTEP_NUM_PROCESSES, LOCKSTEP_PROCESS_ID missing"));
 }
 
-TEST(Detect, NumbersThatAreNone_AreRefusedByName) {
+TEST(Detect, InvalidNumbers_AreErrorsThatNameTheVariable) {
   for (std::string bad : {"x", "-1", "1.5", " 1", "99999999999"}) {
     EXPECT_THAT(error_of(with(kExplicit, {{"LOCKSTEP_PROCESS_ID", bad}})),
                 HasSubstr("LOCKSTEP_PROCESS_ID is '" + bad + "'"));
@@ -93,7 +93,7 @@ TEST(Detect, NumbersThatAreNone_AreRefusedByName) {
   }
 }
 
-TEST(Detect, Launcher_GivesTheJobsIdentityToo_AndKeepsTheSecret) {
+TEST(Detect, Launcher_GivesTheJobsIdentity_AndTheReasonHidesTheSecret) {
   Place place = place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"},
                                           {"LOCKSTEP_JOB_ID", "job-7"},
                                           {"LOCKSTEP_ATTEMPT", "3"},
@@ -106,13 +106,13 @@ TEST(Detect, Launcher_GivesTheJobsIdentityToo_AndKeepsTheSecret) {
   EXPECT_THAT(place.why, AllOf(HasSubstr("LOCKSTEP_LAUNCHER=1"), Not(HasSubstr("hush"))));
 }
 
-TEST(Detect, LauncherWithoutItsVariables_IsNoJobOfOne) {
+TEST(Detect, LauncherWithoutItsVariables_IsAnErrorNotASingleProcess) {
   EXPECT_THAT(error_of({{"LOCKSTEP_LAUNCHER", "1"}}), HasSubstr("pass the environment on"));
   EXPECT_THAT(error_of({{"LOCKSTEP_LAUNCHER", "1"}, {"LOCKSTEP_PROCESS_ID", "0"}}),
               HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES missing"));
 }
 
-TEST(Detect, ForcedType_IsAskedAlone) {
+TEST(Detect, ForcedType_IsTheOnlyOneAsked) {
   EXPECT_EQ(place_of(kExplicit, "single").cluster, "single");
   EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"}}), "explicit").cluster, "explicit");
   EXPECT_THAT(error_of({}, "explicit"), HasSubstr("no sign of it"));
@@ -122,7 +122,7 @@ TEST(Detect, ForcedType_IsAskedAlone) {
                         "k8s, torch, jaxjob, aws-batch, sagemaker, skypilot, single, and none"));
 }
 
-TEST(Detect, None_AsksNobody) {
+TEST(Detect, NoneOrSingle_IgnoresEveryLauncher) {
   for (const char* none : {"none", "deactivate", "single"}) {
     Place place = place_of(with(recorded("slurm-srun"), kExplicit), none);
     EXPECT_EQ(place.cluster, "single");
@@ -140,7 +140,7 @@ TEST(Detect, ExplicitVariables_WinOverALauncher) {
   }
 }
 
-TEST(Detect, JobIdentityByHand_AddsToWhatALauncherSays) {
+TEST(Detect, JobIdentitySetByHand_IsAddedToALaunchersPlace) {
   Place place = place_of(with(recorded("slurm-srun"), {{"LOCKSTEP_JOB_SECRET", "hush"},
                                                        {"LOCKSTEP_JOB_ID", "mine"},
                                                        {"LOCKSTEP_ATTEMPT", "4"},
@@ -153,7 +153,7 @@ TEST(Detect, JobIdentityByHand_AddsToWhatALauncherSays) {
   EXPECT_THAT(place.why, Not(HasSubstr("hush")));
 }
 
-TEST(Detect, NumbersByHandThatContradictALauncher_AreAnError) {
+TEST(Detect, NumbersSetByHandThatContradictALauncher_AreAnError) {
   EXPECT_THAT(error_of(with(recorded("slurm-srun"), {{"LOCKSTEP_NUM_PROCESSES", "8"}})),
               AllOf(HasSubstr("LOCKSTEP_NUM_PROCESSES=8, but cluster type 'slurm' says process 1 of 4"),
                     HasSubstr("SLURM_STEP_NUM_TASKS=4")));
@@ -162,7 +162,7 @@ TEST(Detect, NumbersByHandThatContradictALauncher_AreAnError) {
   EXPECT_EQ(place_of(with(recorded("slurm-srun"), {{"LOCKSTEP_NUM_PROCESSES", "4"}})).cluster, "slurm");
 }
 
-TEST(Detect, JobOfOneUnderALauncherOfSeveral_IsAnError) {
+TEST(Detect, JobOfOneWhereALauncherStartedSeveral_IsAnError) {
   const Variables alone = with(kExplicit, {{"LOCKSTEP_NUM_PROCESSES", "1"}, {"LOCKSTEP_PROCESS_ID", "0"}});
   for (const char* launcher : {"slurm-srun", "ompi4", "ompi5", "mpich", "intel"}) {
     EXPECT_THAT(error_of(with(recorded(launcher), alone)),
@@ -172,7 +172,7 @@ TEST(Detect, JobOfOneUnderALauncherOfSeveral_IsAnError) {
   }
 }
 
-TEST(Detect, LaunchersNotKnownInFull_AreNoSilentSingles) {
+TEST(Detect, SignsOfAnUnsupportedLauncher_AreAnErrorNotASingleProcess) {
   for (const Variables& variables : std::vector<Variables>{{{"MV2_COMM_WORLD_SIZE", "4"}},
                                                            {{"FLUX_JOB_SIZE", "2"}},
                                                            {{"JSM_NAMESPACE_SIZE", "6"}},
@@ -188,7 +188,7 @@ TEST(Detect, LaunchersNotKnownInFull_AreNoSilentSingles) {
   EXPECT_EQ(place_of({{"WORLD_SIZE", "1"}}).cluster, "single");
 }
 
-TEST(Detect, EveryTypeThatIsForced_SaysWhereItSeesNoSign) {
+TEST(Detect, EveryForcedTypeWithoutItsVariables_IsAnError) {
   for (const ClusterType& type : cluster_types()) {
     if (std::string(type.name) == "single") continue;
     EXPECT_THAT(error_of({}, type.name),

@@ -169,7 +169,7 @@ TEST(AwsBatch, MeetsAtTheMainNode_WhichIsProcessZero) {
   EXPECT_EQ(place.attempt, 1);
 }
 
-TEST(AwsBatch, MainNode_TakesItsOwnAddress) {
+TEST(AwsBatch, MainNode_UsesItsOwnAddress) {
   const Variables main = with(without(kBatch, {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"}),
                               {{"AWS_BATCH_JOB_NODE_INDEX", "1"}});
   TestSystem system;

@@ -74,7 +74,7 @@ TEST(OpenMpi, InASlurmAllocation_WinsOverSlurm) {
   }
 }
 
-TEST(OpenMpi, AddressByHand_NeedsNoMpirun) {
+TEST(OpenMpi, AddressSetByHand_NeedsNoMpirun) {
   Place place = place_of({{"OMPI_COMM_WORLD_SIZE", "2"},
                           {"OMPI_COMM_WORLD_RANK", "0"},
                           {"LOCKSTEP_COORDINATOR_ADDRESS", "a:5"}});
@@ -82,7 +82,7 @@ TEST(OpenMpi, AddressByHand_NeedsNoMpirun) {
   EXPECT_EQ(place.job_id, "");
 }
 
-TEST(OpenMpi, HalfSet_IsOneErrorThatListsBoth) {
+TEST(OpenMpi, HalfSet_IsOneErrorThatListsSetAndMissing) {
   EXPECT_THAT(error_of(without(recorded("ompi4"), {"OMPI_COMM_WORLD_RANK"})),
               AllOf(HasSubstr("Open MPI gives this process only a part of its place in a job"),
                     HasSubstr("OMPI_COMM_WORLD_SIZE=3"), HasSubstr("OMPI_COMM_WORLD_RANK missing")));
@@ -166,7 +166,7 @@ TEST(Mpich, InASlurmAllocation_WinsOverSlurm) {
   EXPECT_EQ(place.process_id, 3);
 }
 
-TEST(Mpich, WithoutItsProxyInSight_SaysWhatToSet) {
+TEST(Mpich, WithoutAVisibleProxy_SaysWhatToSet) {
   for (const TestSystem& system : {TestSystem(), below_proxy({"/usr/bin/hydra_pmi_proxy"}),
                                    below_proxy({"hydra_pmi_proxy", "--control-port", "x"}),
                                    below_proxy({"/usr/bin/vi", "--control-port", "vm:33151"})}) {
@@ -177,7 +177,7 @@ TEST(Mpich, WithoutItsProxyInSight_SaysWhatToSet) {
             "a:1");
 }
 
-TEST(Mpich, ProcessesThatAreTheirOwnAncestors_EndTheSearch) {
+TEST(Mpich, ALoopOfParentProcesses_EndsTheSearchForTheProxy) {
   TestSystem system;
   system.files = {{"/proc/self/stat", "9 (a) S 8"}, {"/proc/8/stat", "8 (b) S 8"}};
   EXPECT_THAT(error_of(recorded("mpich"), "", system), HasSubstr("LOCKSTEP_COORDINATOR_ADDRESS"));
@@ -193,7 +193,7 @@ TEST(IntelMpi, OnOneHost_StaysOnLoopback) {
   EXPECT_EQ(place.job_id, "pmi-544f0000-b3eb-5ecf-c960-06000144a456");
 }
 
-TEST(IntelMpi, OnSeveralHosts_AsksForTheAddress) {
+TEST(IntelMpi, OnSeveralHosts_IsAnErrorThatNamesTheAddressVariable) {
   EXPECT_THAT(error_of(recorded("intel-three-hosts"), "", intel_proxy()),
               AllOf(HasSubstr("PMI_RANK=3, PMI_SIZE=6"), HasSubstr("-genv LOCKSTEP_COORDINATOR_ADDRESS")));
   EXPECT_EQ(place_of(with(recorded("intel-three-hosts"), {{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"}}), "",
@@ -202,13 +202,13 @@ TEST(IntelMpi, OnSeveralHosts_AsksForTheAddress) {
             "a:1");
 }
 
-TEST(Pmi, ByAPort_IsHalfSet) {
+TEST(Pmi, StartedWithPmiPort_IsAnErrorThatListsWhatIsMissing) {
   // mpiexec.hydra -pmi-port
   EXPECT_THAT(error_of({{"PMI_PORT", "vm:39647"}, {"PMI_ID", "1"}, {"MPI_LOCALNRANKS", "2"}}),
               AllOf(HasSubstr("PMI_ID=1"), HasSubstr("PMI_SIZE missing"), HasSubstr("-pmi-port")));
 }
 
-TEST(Pmi, OutOfRange_IsAnError) {
+TEST(Pmi, RankOutOfRange_IsAnError) {
   EXPECT_THAT(error_of(with(recorded("mpich"), {{"PMI_RANK", "3"}})),
               HasSubstr("PMI_RANK=3 is out of range: PMI_SIZE=3 makes processes 0 to 2"));
 }

@@ -30,7 +30,7 @@ TEST(NodeList, SeveralBracketsInAName_AreExpandedAsScontrolDoes) {
   EXPECT_THAT(expand_node_list("r[1-2]c[0-1]n[5]x"), ElementsAre("r1c0n5x", "r1c1n5x", "r2c0n5x", "r2c1n5x"));
 }
 
-TEST(NodeList, TextThatIsNoNodeList_IsRefused) {
+TEST(NodeList, InvalidText_IsRefused) {
   for (const char* bad : {"",
                           ",",
                           "a,",
@@ -96,7 +96,7 @@ TEST(Slurm, StepOnOneNode_StaysOnLoopback) {
   EXPECT_EQ(place.coordinator_address, "127.0.0.1:61442");
 }
 
-TEST(Slurm, StepWithPmi2OrPmix_IsStillSlurms) {
+TEST(Slurm, StepWithPmi2OrPmix_IsDetectedAsSlurm) {
   Place pmi2 = place_of(recorded("slurm-srun-pmi2"));
   EXPECT_EQ(pmi2.cluster, "slurm");
   EXPECT_EQ(pmi2.process_id, 3);
@@ -109,7 +109,7 @@ TEST(Slurm, StepWithPmi2OrPmix_IsStillSlurms) {
   EXPECT_EQ(pmix.process_id, 1);
 }
 
-TEST(Slurm, ShellsOfSbatchAndSalloc_AreNoStep) {
+TEST(Slurm, ShellsOfSbatchAndSalloc_AreSingleProcesses) {
   for (const char* shell : {"slurm-sbatch-shell", "slurm-salloc-shell"}) {
     Place place = place_of(recorded(shell));
     EXPECT_EQ(place.cluster, "single") << shell;
@@ -150,7 +150,7 @@ TEST(Slurm, RequeuedJob_IsAnotherAttempt) {
   EXPECT_EQ(place_of(with(recorded("slurm-srun"), {{"SLURM_RESTART_COUNT", "2"}})).attempt, 2);
 }
 
-TEST(Slurm, AddressOrPortByHand_Wins) {
+TEST(Slurm, AddressOrPortSetByHand_Wins) {
   EXPECT_EQ(
       place_of(with(recorded("slurm-srun"), {{"JAX_COORDINATOR_ADDRESS", "head:1"}})).coordinator_address,
       "head:1");
@@ -158,7 +158,7 @@ TEST(Slurm, AddressOrPortByHand_Wins) {
             "node1:77");
 }
 
-TEST(Slurm, HalfOfAStep_IsOneErrorThatListsBoth) {
+TEST(Slurm, StepWithMissingVariables_IsOneErrorThatListsSetAndMissing) {
   EXPECT_THAT(error_of(without(recorded("slurm-srun"), {"SLURM_PROCID"})),
               AllOf(HasSubstr("Slurm's step gives this process only a part of its place in a job: "),
                     HasSubstr("SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=4, SLURM_STEP_NODELIST=node[1-2]"),
@@ -168,7 +168,7 @@ TEST(Slurm, HalfOfAStep_IsOneErrorThatListsBoth) {
               HasSubstr("SLURM_STEP_ID, SLURM_JOB_ID missing"));
 }
 
-TEST(Slurm, NumbersThatDoNotFit_AreAnError) {
+TEST(Slurm, NumbersThatContradictEachOther_AreAnError) {
   EXPECT_THAT(error_of(with(recorded("slurm-srun"), {{"SLURM_PROCID", "4"}})),
               HasSubstr("SLURM_PROCID=4 is out of range: SLURM_STEP_NUM_TASKS=4"));
   EXPECT_THAT(error_of(with(recorded("slurm-srun"), {{"SLURM_STEP_NODELIST", "node[1-"}})),
@@ -177,7 +177,7 @@ TEST(Slurm, NumbersThatDoNotFit_AreAnError) {
               HasSubstr("SLURM_STEP_NODELIST=node[1-2] names 2 nodes, but SLURM_STEP_NUM_NODES=3"));
 }
 
-TEST(Slurm, Forced_IsAskedThoughAnMpiStartedTheProcess) {
+TEST(Slurm, Forced_IsUsedEvenIfAnMpiStartedTheProcess) {
   EXPECT_EQ(place_of(with(recorded("slurm-srun"), recorded("ompi4")), "slurm").cluster, "slurm");
 }
 

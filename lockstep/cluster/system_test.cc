@@ -79,7 +79,7 @@ TEST(HttpGet, AnswerThatIsNotHttp_IsAnError) {
   }
 }
 
-TEST(HttpGet, NobodyThere_NamesTheReason) {
+TEST(HttpGet, UnreachableServer_IsAnErrorWithTheReason) {
   try {
     http_get("127.0.0.1:1", "a", {}, kSoon);
     FAIL();
@@ -111,7 +111,7 @@ TEST(RealSystem, ReadsFilesAndFolders) {
   EXPECT_TRUE(System::real().list_folder("/nowhere/at/all").empty());
 }
 
-TEST(RealSystem, MetadataThatIsNotThere_IsNothing) {
+TEST(RealSystem, MissingMetadata_IsNone_AndAServerErrorThrows) {
   OneAnswer missing("HTTP/1.0 404 Not Found\r\n\r\nno");
   EXPECT_FALSE(System::real().metadata(missing.server(), "instance/attributes/x"));
   OneAnswer broken("HTTP/1.0 503 Not Now\r\n\r\n");
@@ -120,7 +120,7 @@ TEST(RealSystem, MetadataThatIsNotThere_IsNothing) {
   EXPECT_EQ(System::real().metadata(there.server(), "x"), "7");
 }
 
-TEST(InNetworkOf, ComparesTheNetworksBits) {
+TEST(InNetworkOf, ComparesThePrefixBits) {
   const InterfaceAddress v4{"eth0", "10.148.3.9", 16}, v6{"eth1", "fd00:1::9", 64},
       odd{"eth2", "10.0.0.5", 30};
   EXPECT_TRUE(in_network_of("10.148.255.1", v4));

@@ -206,7 +206,7 @@ void expect_no_silent_single(const Launch& launch, const Variables& variables,
       << launch.cluster << ": " << what << ": " << refusal;
 }
 
-TEST(EveryClusterType, IsInTheWalk) {
+TEST(EveryClusterType, HasARecordedLaunch) {
   for (const ClusterType& type : cluster_types()) {
     const auto all = launches();
     EXPECT_TRUE(std::string(type.name) == "single" ||
@@ -216,7 +216,7 @@ TEST(EveryClusterType, IsInTheWalk) {
   }
 }
 
-TEST(EveryClusterType, WithEachSubsetOfWhatItReads_IsNoSilentSingle) {
+TEST(EveryClusterType, WithAnyVariablesRemoved_IsNeverSilentlyASingleProcess) {
   int subsets = 0;
   for (const Launch& launch : launches()) {
     std::string refusal;
@@ -245,7 +245,7 @@ TEST(EveryClusterType, WithEachSubsetOfWhatItReads_IsNoSilentSingle) {
   std::printf("%d subsets\n", subsets);
 }
 
-TEST(EveryClusterType, WithEachPartGarbled_IsNoSilentSingle) {
+TEST(EveryClusterType, WithAnyVariableGarbled_IsNeverSilentlyASingleProcess) {
   int garbled = 0;
   for (const Launch& launch : launches()) {
     std::string refusal;

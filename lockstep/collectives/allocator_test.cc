@@ -66,7 +66,7 @@ long page_faults_of_a_fresh_block(const Library& library, std::size_t bytes) {
   return after.ru_minflt - before.ru_minflt;
 }
 
-TEST(TuneAllocator, MakesLargeBlocksOfHugePages) {
+TEST(TuneAllocator, LargeBlocks_UseHugePages) {
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
   const Library library;
@@ -140,7 +140,7 @@ LOCKSTEP_CHILD(serves_a_library_from_its_arena) {
   library.free(std::malloc(5 << 20));
 }
 
-TEST(TuneAllocator, WhereTheProcessShares_LargeBlocksAreOfItsArena) {
+TEST(TuneAllocator, IfTheProcessShares_LargeBlocksComeFromItsArena) {
   for (const auto& result : testing::run_processes({.count = 1, .child = "serves_a_library_from_its_arena"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -175,7 +175,7 @@ TEST(TuneAllocator, LeavesTheProgramsBlocksAlone_AlsoInAForkedChild) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-TEST(TuneAllocator, WhereTheEnvironmentSaysSo_SharesNothing) {
+TEST(TuneAllocator, WithSharedBlocksTurnedOff_SharesNothing) {
   const Library library;
   EXPECT_FALSE(tune_allocator(library.handle, true, with("LOCKSTEP_SHARED_BLOCKS", "0")).shares);
 }

@@ -33,7 +33,7 @@ std::size_t resident(const Arena& arena) {
   return static_cast<std::size_t>(status.st_blocks) * 512;
 }
 
-TEST(Arena, BlocksAreReadThroughAViewWhereTheyAre) {
+TEST(Arena, AView_ReadsBlocksInPlace) {
   Arena arena(64 * kMiB);
   ArenaView view(arena.descriptor_to_read());
   ASSERT_TRUE(view.is_readable());
@@ -50,7 +50,7 @@ TEST(Arena, BlocksAreReadThroughAViewWhereTheyAre) {
   arena.free(block);
 }
 
-TEST(Arena, KnowsWhatIsItsOwn) {
+TEST(Arena, RecognizesItsOwnBlocks) {
   Arena arena(64 * kMiB);
   auto* block = static_cast<std::byte*>(arena.allocate(kMiB));
   int other = 0;
@@ -64,7 +64,7 @@ TEST(Arena, KnowsWhatIsItsOwn) {
   arena.free(block);
 }
 
-TEST(Arena, WithoutRoomGivesNothing_AndItsPagesBack) {
+TEST(Arena, WhenFull_AllocatesNothing_UntilBlocksAreFreed) {
   Arena arena(8 * kMiB, 16 * kMiB);
   void* all = arena.allocate(8 * kMiB);
   ASSERT_NE(all, nullptr);
@@ -128,7 +128,7 @@ TEST(Arena, BlocksNeverOverlap) {
 }
 
 /// Its memory is not the child's: nothing that the child frees is taken from the parent.
-TEST(Arena, InAForkedChildThatAbandonsIt_FreesNothing) {
+TEST(Arena, AbandonedInAForkedChild_FreesNothing) {
   Arena arena(64 * kMiB, 0);
   auto* block = static_cast<std::byte*>(arena.allocate(2 * kMiB));
   std::memset(block, 7, 2 * kMiB);
@@ -145,7 +145,7 @@ TEST(Arena, InAForkedChildThatAbandonsIt_FreesNothing) {
   arena.free(block);
 }
 
-TEST(ArenaView, AViewWithoutAnArena_IsNotReadable) {
+TEST(ArenaView, WithoutAnArena_IsNotReadable) {
   EXPECT_FALSE(ArenaView(FileDescriptor()).is_readable());
   EXPECT_FALSE(ArenaView().is_readable());
 }
@@ -184,7 +184,7 @@ LOCKSTEP_CHILD(locks_its_memory) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // They take more address space themselves.
-TEST(Arena, InAProcessThatLocksItsMemory_TakesNoMore) {
+TEST(Arena, InAProcessThatLocksItsMemory_IsNotAllocatedWhole) {
   const auto results = testing::run_processes({.count = 1, .child = "locks_its_memory"});
   EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
 }
@@ -205,7 +205,7 @@ LOCKSTEP_CHILD(aborts_and_dumps_core) {
   std::abort();
 }
 
-TEST(Arena, IsInNoCoreFile) {
+TEST(Arena, IsNotWrittenToCoreFiles) {
   testing::Processes processes({.count = 1, .child = "aborts_and_dumps_core"});
   const testing::ProcessResult result = processes.wait(0);
   EXPECT_EQ(result.signal, SIGABRT) << result.log;

@@ -346,7 +346,7 @@ testing::Variables certificates(const std::filesystem::path& folder) {
 
 class CommunicatorTest : public ::testing::TestWithParam<Layout> {};
 
-TEST_P(CommunicatorTest, DoesAsTheReferenceDoes) {
+TEST_P(CommunicatorTest, EveryCollective_GivesTheReferencesResult) {
   const Layout layout = GetParam();
   if (layout.processes == 1) {
     auto world = local_world(layout.devices_per_process);
@@ -409,7 +409,7 @@ LOCKSTEP_CHILD(exchanges_among_many) {
 }
 
 /// More members than each could be connected to, on two hosts of as many and of different numbers.
-TEST(ManyMembers, ExchangeByWayOfAFew) {
+TEST(ManyMembers, AllToAll_GoesThroughAFewConnections) {
   for (const int processes : {4, 3}) {
     for (const auto& result : testing::run_processes(
              {.count = processes, .child = "exchanges_among_many", .deadline = std::chrono::seconds(120)}))
@@ -451,7 +451,7 @@ TEST(MakeCall, AnImpossibleCollective_Throws) {
   EXPECT_THROW(make_call(collective(Kind::kAllReduce, float32, -1, 2), 2), Error);
 }
 
-TEST(World, RefusesACommunicatorThatCannotBe) {
+TEST(World, InvalidDevicesOrOptions_AreRefused) {
   auto world = local_world(2);
   EXPECT_THAT(message_of<Error>([&] {
                 world->communicator({0, 2});

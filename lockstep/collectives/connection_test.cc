@@ -34,7 +34,7 @@ Message numbered(int i, MessageType type = MessageType::kAsk) {
   return {{type, i, 0, {}}, std::to_string(i)};
 }
 
-TEST(Connection, KeepsWhatThePeerHasNoRoomFor_AndItsDescriptor) {
+TEST(Connection, WithoutRoomAtThePeer_KeepsMessagesAndDescriptorsForLater) {
   constexpr int kMessages = 1000;
   Pair pair;
   {
@@ -57,7 +57,7 @@ TEST(Connection, KeepsWhatThePeerHasNoRoomFor_AndItsDescriptor) {
   EXPECT_FALSE(pair.here->has_kept());
 }
 
-TEST(Connection, SaysWhereADescriptorDidNotArrive) {
+TEST(Connection, AMissingDescriptor_IsReportedWithItsMessage) {
   Pair pair;
   pair.here->send(numbered(7, MessageType::kSegment), STDERR_FILENO);
   Message message;
@@ -101,7 +101,7 @@ TEST(Connection, TwoDescriptorsInOneMessage_AreClosed) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(Connection, EndsWithItsProcess_ThoughAForkedChildLives) {
+TEST(Connection, EndsWhenItsProcessClosesIt_EvenIfAForkedChildLives) {
   Pair pair;
   const pid_t child = fork();
   if (child == 0) {
@@ -148,7 +148,7 @@ struct TcpPair {
   std::shared_ptr<Connection> caller, called_one;
 };
 
-TEST(TcpConnection, CarriesMessagesWhole_OnceBothHaveProvedThemselves) {
+TEST(TcpConnection, AfterMutualProof_CarriesMessagesWhole) {
   TcpPair pair;
   constexpr int kMessages = 50;
   const auto text = [](int i) {
@@ -176,7 +176,7 @@ TEST(TcpConnection, CarriesMessagesWhole_OnceBothHaveProvedThemselves) {
   EXPECT_EQ(pair.called_one->hear(message, none), Heard::kEnd);
 }
 
-TEST(TcpConnection, EndsWhereTheOtherSideDoesNotKnowTheKey_OrCallsAnother) {
+TEST(TcpConnection, WithAWrongKeyOrAddressee_Ends) {
   EXPECT_EQ(TcpPair("another key").hear().second, Heard::kEnd);
   EXPECT_EQ(TcpPair("").hear().second, Heard::kEnd);
   EXPECT_EQ(TcpPair("key", 4).hear().second, Heard::kEnd);
@@ -219,7 +219,7 @@ std::string greeting(const std::string& key, const std::string& number) {
   return frame_of("3 5 " + own + " " + to_hex(proof));
 }
 
-TEST(TcpConnection, LetsNobodyChooseHowMuchMemoryItTakes) {
+TEST(TcpConnection, TooLongLengthsFromAStranger_EndTheConnection) {
   const auto length = [](std::uint32_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);
   };
@@ -236,7 +236,7 @@ TEST(TcpConnection, LetsNobodyChooseHowMuchMemoryItTakes) {
   EXPECT_EQ(proved(frame_of(std::string(sizeof(Header), '\0'))), Heard::kMessage);
 }
 
-TEST(TcpConnection, IsNotFooledByAGreetingThatWasHeardBefore) {
+TEST(TcpConnection, AReplayedGreeting_EndsTheConnection) {
   std::string recorded;
   EXPECT_EQ(
       heard_of_a_stranger([&](const std::string& number) { return recorded = greeting("key", number); }),

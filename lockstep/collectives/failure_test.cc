@@ -39,7 +39,7 @@ void run(Communicator& communicator, int rank, const Call& call) {
   for (float x : data) ASSERT_EQ(x, static_cast<float>(communicator.size()));
 }
 
-TEST(Divergence, BetweenThreadsIsAnErrorOnBothThatShowsBoth) {
+TEST(Divergence, BetweenThreads_IsAnErrorOnBothThatShowsBothCalls) {
   auto world = local_world(2);
   std::mutex mutex;
   std::vector<std::string> messages;
@@ -109,7 +109,7 @@ LOCKSTEP_CHILD(diverges) {
                message_of<DivergenceError>([&] { communicator.run(call, process, in.data(), out.data()); }));
 }
 
-TEST(Divergence, BetweenProcessesIsAnErrorOnAllThatShowsBoth) {
+TEST(Divergence, BetweenProcesses_IsAnErrorOnAllThatShowsBothCalls) {
   const std::string usual = "psum f32[5] over i at train.cc:10 (program f, call 3)";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"count", "psum f32[6] over i at train.cc:10 (program f, call 3)"},
@@ -148,7 +148,7 @@ LOCKSTEP_CHILD(meets_the_others_in_different_groups) {
                }));
 }
 
-TEST(Divergence, BetweenGroupsIsAnErrorOnAllThatWait) {
+TEST(Divergence, BetweenGroups_IsAnErrorOnAllThatWait) {
   for (const char* when : {"at once", "as guests", "after all have met"}) {
     for (int count : {2, 3}) {
       // Two processes list the same devices in different orders, which is said as such where both are new.
@@ -176,14 +176,14 @@ LOCKSTEP_CHILD(meets_a_group_that_waits_for_a_slow_one) {
   if (process != 2) run(world->communicator({0, 1}), process, sum_call(4, 2));
 }
 
-TEST(Divergence, IsNotSeenWhereAProcessIsOnlySlow) {
+TEST(Divergence, ASlowProcess_IsNoDivergence) {
   for (const auto& result :
        testing::run_processes({.count = 3, .child = "meets_a_group_that_waits_for_a_slow_one"})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
 }
 
-TEST(FindRing, FindsWhoWaitForEachOther) {
+TEST(FindRing, FindsProcessesThatWaitForEachOther) {
   const Wait a{0, 1, {}, 1, "A", "x", {1, 2}}, b{1, 1, {}, 1, "B", "y", {3}}, c{2, 5, {}, 1, "C", "z", {0}};
   EXPECT_EQ(find_ring({a, b, c}, 2), (std::vector<Wait>{a, c}));
   EXPECT_EQ(find_ring({a, b, c}, 0), (std::vector<Wait>{a, c}));
@@ -220,7 +220,7 @@ TEST(FindRing, FindsWhoWaitForEachOther) {
 }
 
 /// C has sent all that A waits for: the network has yet to bring it.
-TEST(FindRing, LeavesOutThoseWhoHaveGoneOn) {
+TEST(FindRing, LeavesOutProcessesThatHaveGoneOn) {
   const Wait a{0, 1, {7, 100, 3}, 1, "A", "x", {2}};
   Wait c{2, 5, {9, 100, 4}, 1, "C", "x", {0}, {{100, 4}}};
   EXPECT_TRUE(find_ring({a, c}, 0).empty()) << "to the next operation of the group";
@@ -283,7 +283,7 @@ LOCKSTEP_CHILD(dies_between_its_word_and_the_wake_up) {
                }));
 }
 
-TEST(KilledProcess, BetweenItsWordAndTheWakeUp_IsNamedToo) {
+TEST(KilledProcess, KilledBeforeItWakesTheOthers_IsNamed) {
   testing::Processes processes(
       {.count = 4, .child = "dies_between_its_word_and_the_wake_up", .deadline = std::chrono::seconds(20)});
   for (int i = 0; i < 3; ++i) {
@@ -338,7 +338,7 @@ LOCKSTEP_CHILD(waits_for_one_that_dies_early) {
                }));
 }
 
-TEST(KilledProcess, BeforeItsFirstCollectiveIsNamed) {
+TEST(KilledProcess, KilledBeforeItsFirstCollective_IsNamed) {
   testing::Processes processes({.count = 2, .child = "waits_for_one_that_dies_early"});
   EXPECT_THAT(processes.wait(0).log,
               ContainsRegex("said: process 1 of 2.* died while process 0 (set up|waited)"));
@@ -400,7 +400,7 @@ LOCKSTEP_CHILD(leaves_early) {
   testing::say("said: " + message_of<PeerFailure>([&] { run(communicator, world.process(), call); }));
 }
 
-TEST(ProcessThatLeaves, IsNamedByWhoWaitsForIt) {
+TEST(ProcessThatLeaves, IsNamedByThoseWhoWaitForIt) {
   const auto results = testing::run_processes({.count = 3, .child = "leaves_early"});
   for (int i : {0, 2}) {
     EXPECT_THAT(results[i].log,
@@ -416,7 +416,7 @@ LOCKSTEP_CHILD(ends_after_its_last_sum) {
   for (int i = 0; i < 20; ++i) run(communicator, world.process(), sum_call(200'000, communicator.size()));
 }
 
-TEST(ProcessThatLeaves, AfterItsLastCollectiveDisturbsNobody) {
+TEST(ProcessThatLeaves, AfterItsLastCollective_DisturbsNobody) {
   for (int round = 0; round < 5; ++round) {
     for (const auto& result : testing::run_processes({.count = 4, .child = "ends_after_its_last_sum"})) {
       EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -424,7 +424,7 @@ TEST(ProcessThatLeaves, AfterItsLastCollectiveDisturbsNobody) {
   }
 }
 
-TEST(Abort, IsThrownByWhoWaitsAndByLaterCalls) {
+TEST(Abort, IsThrownByTheWaitingAndByLaterCalls) {
   auto world = local_world(2);
   Communicator& communicator = world->communicator({0, 1});
   std::string message;
@@ -451,7 +451,7 @@ LOCKSTEP_CHILD(is_told_how_the_peer_died) {
   testing::say("said: " + message_of<PeerFailure>([&] { run(communicator, 0, sum_call(10, 2)); }));
 }
 
-TEST(Abort, ThatFollowsADeathHasTheWord) {
+TEST(Abort, AfterADeathWasSeen_ItsMessageIsTheOneThrown) {
   const auto results = testing::run_processes({.count = 2, .child = "is_told_how_the_peer_died"});
   EXPECT_THAT(results[0].log, HasSubstr("said: told by the coordinator"));
 }
@@ -464,7 +464,7 @@ ProcessesOptions on_hosts(int hosts, int count, const char* child, std::vector<s
           .env = {{kHostsVariable, std::to_string(hosts)}}};
 }
 
-TEST(OverHosts, DivergenceIsAnErrorOnAllThatShowsBoth) {
+TEST(OverHosts, Divergence_IsAnErrorOnAllThatShowsBothCalls) {
   for (const char* how : {"count", "size", "program"}) {
     for (int count : {2, 4}) {
       const std::string of = " of " + std::to_string(count), last = std::to_string(count - 1);
@@ -479,7 +479,7 @@ TEST(OverHosts, DivergenceIsAnErrorOnAllThatShowsBoth) {
   }
 }
 
-TEST(OverHosts, DivergenceBetweenGroupsIsAnErrorOnAllThatWait) {
+TEST(OverHosts, DivergenceBetweenGroups_IsAnErrorOnAllThatWait) {
   for (const char* when : {"at once", "after all have met"}) {
     for (int count : {2, 3}) {
       for (const auto& result :
@@ -536,12 +536,12 @@ INSTANTIATE_TEST_SUITE_P(Of, OverEachNetwork, ::testing::Values("tcp", "tcp:4", 
                            return name == "Tcp:4" ? "TcpBy4" : name;
                          });
 
-TEST(OverHosts, ProcessThatLeavesIsNamedByWhoWaitsForIt) {
+TEST(OverHosts, AProcessThatLeaves_IsNamedByThoseWhoWaitForIt) {
   const auto results = testing::run_processes(on_hosts(3, 3, "leaves_early", {}));
   for (int i : {0, 2}) EXPECT_THAT(results[i].log, ContainsRegex("said: process 1 of 3 .*has left the job"));
 }
 
-TEST(OverHosts, ProcessThatEndsAfterItsLastCollectiveDisturbsNobody) {
+TEST(OverHosts, AProcessThatEndsAfterItsLastCollective_DisturbsNobody) {
   for (const auto& result : testing::run_processes(on_hosts(2, 4, "ends_after_its_last_sum", {}))) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
@@ -553,7 +553,7 @@ std::size_t count_shared_memory_files() {
   return none ? 0 : std::distance(begin(files), end(files));
 }
 
-TEST(KilledJob, LeavesNothingBehind) {
+TEST(KilledJob, LeavesNoSharedMemoryOrProcess) {
   const std::size_t before = count_shared_memory_files();
   testing::Processes processes(
       {.count = 4, .child = "sums_until_an_error", .arguments = {"1000000", "anywhere"}});

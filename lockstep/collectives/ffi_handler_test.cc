@@ -90,7 +90,7 @@ class FfiHandlerTest : public ::testing::Test {
   std::unique_ptr<pjrt::Executable> program_ = client().compile(program_text());
 };
 
-TEST_F(FfiHandlerTest, DoesTheCollectivesOfACompiledProgram) {
+TEST_F(FfiHandlerTest, CollectivesOfACompiledProgram_AreRun) {
   ProgramRegistry registry(*world_);
   auto registered = registry.register_program(plan());
   const auto again = registry.register_program(plan());
@@ -105,7 +105,7 @@ TEST_F(FfiHandlerTest, DoesTheCollectivesOfACompiledProgram) {
   EXPECT_EQ(registry.take_pending_error(kProgram, 0), nullptr);
 }
 
-TEST_F(FfiHandlerTest, KeepsTheExceptionForWhoLaunched) {
+TEST_F(FfiHandlerTest, AnException_IsKeptForTheCallerOfTheLaunch) {
   ProgramRegistry registry(*world_);
   const auto registered = registry.register_program(plan());
   world_->abort(std::make_exception_ptr(PeerFailure("process 3 of 4 is gone")));
@@ -117,7 +117,7 @@ TEST_F(FfiHandlerTest, KeepsTheExceptionForWhoLaunched) {
   EXPECT_EQ(registry.take_pending_error(kProgram, 1), nullptr);
 }
 
-TEST_F(FfiHandlerTest, KnowsAProgramAsLongAsItIsHeld_AndThenAnew) {
+TEST_F(FfiHandlerTest, AProgramNoLongerHeld_IsRefusedUntilRegisteredAgain) {
   ProgramRegistry registry(*world_);
   auto registered = registry.register_program(plan());
   registered.reset();
@@ -128,7 +128,7 @@ TEST_F(FfiHandlerTest, KnowsAProgramAsLongAsItIsHeld_AndThenAnew) {
       *world_, [&](int device) { EXPECT_THAT(run(*program_, device), ElementsAre(3, 20, 40, 3, 20, 40)); });
 }
 
-TEST_F(FfiHandlerTest, RefusesWhatIsNotPlanned) {
+TEST_F(FfiHandlerTest, AProgramOrOperandThatIsNotPlanned_IsRefused) {
   const auto expect = [&](const std::string& what) {
     EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 0); }), HasSubstr(what));
   };
@@ -142,7 +142,7 @@ TEST_F(FfiHandlerTest, RefusesWhatIsNotPlanned) {
   expect("its operand has 12 bytes of f32, but the plan says 12 bytes of i32");
 }
 
-TEST_F(FfiHandlerTest, RefusesCountsPositionsAndIndicesThatAreNotPlanned) {
+TEST_F(FfiHandlerTest, UnplannedCountsPositionsAndIndices_AreRefused) {
   ProgramRegistry registry(*world_);
   ProgramCollectives other = plan();
   other.collectives[0].count = 4;
@@ -187,7 +187,7 @@ TEST(ProgramRegistry, RefusesGroupsThatDoNotFitTheMesh) {
 }
 
 /// Each process of the job is a host with one device, and this is one of them.
-TEST(ProgramRegistry, KeepsTheGroupsOfThisProcessAlone) {
+TEST(ProgramRegistry, KeepsOnlyTheGroupsOfThisProcess) {
   constexpr int kProcesses = 10'000, kGroup = 8, kCollectives = 20;
   const testing::TemporaryFolder folder;
   FolderStore store(folder.path());

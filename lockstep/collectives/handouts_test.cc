@@ -91,7 +91,7 @@ void wait_until_wanted(Handouts& handouts) {
   while (handouts.held().second == 0) std::this_thread::sleep_for(1ms);
 }
 
-TEST(Handouts, ReachWhoAskedBeforeAndAfter_WithinAHostAndBetweenHosts) {
+TEST(Handouts, ReachEarlyAndLateRequests_WithinAndBetweenHosts) {
   // The longest takes several windows, the last of them in part.
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, 3 * Handouts::kWindow + 5}) {
@@ -119,7 +119,7 @@ TEST(Handouts, WithinAHost_GoInOneMessageOfAnySize) {
   EXPECT_EQ(job.messages, 1u);
 }
 
-TEST(Handouts, ThatAreNotBegun_GivenUp_Late_OrOfWhoIsGone_AreNotWaitedFor) {
+TEST(Handouts, NotBegunGivenUpLateOrLost_EndTheWait) {
   FakeJob job(2, 2);
   EXPECT_EQ(job.of(1).take(0, "never", {10ms, 20s}).outcome, TakeOutcome::kNotBegun);
   while (job.of(0).held().second != 0) std::this_thread::sleep_for(1ms);  // that it was wanted is forgotten

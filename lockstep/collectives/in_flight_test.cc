@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 
 const InFlight::Key kFirst = {7, 0}, kSecond = {7, 1}, kThird = {7, 2};
 
-TEST(InFlight, DoesOneAfterTheOther_OnAnotherThread) {
+TEST(InFlight, RunsOneAfterTheOther_OnAnotherThread) {
   InFlight flights;
   std::vector<int> order;
   std::atomic<bool> go_on = false;
@@ -48,7 +48,7 @@ TEST(InFlight, AnAwaitedCollective_CanBeStartedAgain) {
   }
 }
 
-TEST(InFlight, Drains) {
+TEST(InFlight, Drain_WaitsForAllThatWereStarted) {
   InFlight flights;
   flights.drain();
   std::atomic<int> done = 0;
@@ -88,7 +88,7 @@ TEST(InFlight, AfterAnError_NothingIsInFlight) {
   EXPECT_TRUE(done);
 }
 
-TEST(InFlight, OneBehindAnError_HasThatError) {
+TEST(InFlight, AfterAnError_TheNextOneFailsWithIt) {
   InFlight flights;
   std::atomic<bool> go_on = false;
   flights.start(kFirst, [&] {

@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-TEST(SocketAddress, IsReadAndWrittenAsOneText) {
+TEST(SocketAddress, ValidTexts_AreReadAndWrittenUnchanged_OthersAreRefused) {
   for (const char* text : {"127.0.0.1:4711", "10.1.2.3:1", "[::1]:65535", "[2001:db8::7]:80"}) {
     const auto address = SocketAddress::parse(text);
     ASSERT_TRUE(address) << text;
@@ -23,7 +23,7 @@ TEST(SocketAddress, IsReadAndWrittenAsOneText) {
     EXPECT_FALSE(SocketAddress::parse(text)) << text;
 }
 
-TEST(OwnAddress, IsTheFirstInterfacesThatHasOne) {
+TEST(OwnAddress, IsThatOfTheFirstNamedInterfaceThatHasOne) {
   EXPECT_EQ(own_address("lo", "").to_string(), "127.0.0.1:0");
   EXPECT_EQ(own_address("none0,lo", "").to_string(), "127.0.0.1:0");
   try {
@@ -34,7 +34,7 @@ TEST(OwnAddress, IsTheFirstInterfacesThatHasOne) {
   }
 }
 
-TEST(OwnAddress, IsNeverTheLoopback_WhereTheUserHasNotNamedIt) {
+TEST(OwnAddress, IsNotTheLoopback_UnlessTheUserNamedIt) {
   for (const char* coordinator : {"127.0.0.1:4000", "127.0.1.1:4000", "[::1]:4000", "localhost:4000", ""}) {
     try {
       const std::string own = own_address("", coordinator).to_string();
@@ -45,7 +45,7 @@ TEST(OwnAddress, IsNeverTheLoopback_WhereTheUserHasNotNamedIt) {
   }
 }
 
-TEST(HostAddresses, AreTheSameForAllProcessesOfAHost_AndNotTheLoopbacks) {
+TEST(HostAddresses, AreTheSameInEachCall_WithoutTheLoopback) {
   const std::vector<std::string> addresses = host_addresses();
   EXPECT_EQ(host_addresses(), addresses);
   EXPECT_LE(addresses.size(), 8u);
@@ -55,7 +55,7 @@ TEST(HostAddresses, AreTheSameForAllProcessesOfAHost_AndNotTheLoopbacks) {
   }
 }
 
-TEST(ChooseInterface, TakesWhatLeadsToOthers_OrSaysThatNothingDoes) {
+TEST(ChooseInterface, TakesTheRouteToOtherHosts_OrTheOnlyInterface_OrNone) {
   struct Case {
     InterfacesSeen seen;
     const char* chosen;  ///< Null: none.

@@ -51,7 +51,7 @@ class BrokenMailbox : public Mailbox {
   const std::string address_;
 };
 
-TEST(Lanes, AnExceptionInTheirThread_IsToldAndNotTheProgramsEnd) {
+TEST(Lanes, AnExceptionInTheirThread_IsReportedWithoutEndingTheProgram) {
   for (const auto where : {BrokenMailbox::kProgress, BrokenMailbox::kArm}) {
     std::promise<std::exception_ptr> told;
     std::map<int, std::unique_ptr<Lane>> lanes;

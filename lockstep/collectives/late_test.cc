@@ -82,7 +82,7 @@ std::vector<std::byte> large(int seed) {
 
 class UnexpectedMessages : public ::testing::TestWithParam<LateKind> {};
 
-TEST_P(UnexpectedMessages, WaitInTheSender_UntilTheyAreAskedFor) {
+TEST_P(UnexpectedMessages, WaitInTheSender_UntilTheReceiverAsks) {
   LateMailboxes mailbox(2, GetParam());
   const auto [to, from] = mailbox.connect(0, 1);
   const std::vector<std::byte> out = large(1);
@@ -237,7 +237,7 @@ LOCKSTEP_CHILD(dies_before_it_comes) {
   EXPECT_THAT(message_of<PeerFailure>([&] { permute(1 << 28); }), HasSubstr("process 1 of 2"));
 }
 
-TEST(LateReceivers, ThatDie_EndTheSendersWait) {
+TEST(LateReceivers, ThatDie_EndTheWaitOfTheSender) {
   const auto results = testing::run_processes({.count = 2, .child = "dies_before_it_comes"});
   EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
 }

@@ -105,7 +105,7 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
 class EachNetwork : public ::testing::TestWithParam<NetworkKind> {};
 
 /// A connection that cannot be made is an error for its caller, and nothing for the others.
-TEST_P(EachNetwork, ConnectsAfterAnAddressThatIsNone) {
+TEST_P(EachNetwork, AnInvalidAddress_Throws_AndLaterConnectionsWork) {
   Mailboxes mailbox(GetParam());
   EXPECT_THROW(mailbox[0].connect(std::string(200, '\0')), Error);
   const int endpoint = mailbox[0].connect(mailbox[1].address());
@@ -174,7 +174,7 @@ TEST_P(EachNetwork, MatchesMessagesByTag_InOrderForEachTag) {
   }
 }
 
-TEST_P(EachNetwork, AMessageThatIsTooLong_IsAnError_AndTheNextComes) {
+TEST_P(EachNetwork, AMessageThatIsTooLong_IsAnError_AndTheNextArrives) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   for (const std::size_t bytes : {100U, 1'000'000U}) {
@@ -196,7 +196,7 @@ TEST_P(EachNetwork, AMessageThatIsTooLong_IsAnError_AndTheNextComes) {
   }
 }
 
-TEST_P(EachNetwork, AMessageMayBeShorterThanTheMemoryForIt) {
+TEST_P(EachNetwork, AMessageShorterThanTheMemoryForIt_IsReceived) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char heard[100] = "";
@@ -207,7 +207,7 @@ TEST_P(EachNetwork, AMessageMayBeShorterThanTheMemoryForIt) {
   EXPECT_STREQ(heard, "yes");
 }
 
-TEST_P(EachNetwork, ACancelledReceiveTakesNothing) {
+TEST_P(EachNetwork, ACancelledReceive_TakesNothing) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char first[4] = "", second[4] = "";
@@ -222,7 +222,7 @@ TEST_P(EachNetwork, ACancelledReceiveTakesNothing) {
   EXPECT_STREQ(second, "yes");
 }
 
-TEST_P(EachNetwork, AFlushEndsWhenAllHasLeft) {
+TEST_P(EachNetwork, AFlush_EndsWhenAllIsSent) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   const std::vector<std::byte> out = pattern(8'000'000, 1);
@@ -236,7 +236,7 @@ TEST_P(EachNetwork, AFlushEndsWhenAllHasLeft) {
 }
 
 /// The end that leaves has sent what was queued; the one that stays is told, and can go on with others.
-TEST_P(EachNetwork, OneThatEnds_IsHeardToTheEnd_AndIsBrokenThen) {
+TEST_P(EachNetwork, APeerThatEnds_IsReceivedToTheEnd_ThenBroken) {
   Mailboxes mailbox(GetParam(), 3);
   const auto [to_1, to_0] = mailbox.connect();
   const int third = mailbox[0].connect(mailbox[2].address());
@@ -284,7 +284,7 @@ TEST_P(EachNetwork, Disconnecting_EndsWhatIsUnderWay) {
   EXPECT_NE(receives.error, nullptr);
 }
 
-TEST_P(EachNetwork, SleepsUntilSomethingComes_OrIsWoken) {
+TEST_P(EachNetwork, SleepsUntilAMessageArrives_OrIsWoken) {
   Mailboxes mailbox(GetParam());
   const int endpoint = mailbox.connect().first;
   char heard[4] = "";
@@ -329,7 +329,7 @@ class EachTcp : public ::testing::TestWithParam<NetworkKind> {};
 INSTANTIATE_TEST_SUITE_P(Of, EachTcp, ::testing::Values(kTcp, kTls),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Network, NamesWhatItKnows) {
+TEST(Network, UnknownOrDifferentNetworks_AreErrors) {
   EXPECT_THROW(Network::open({.interface = "lo", .network = "pigeons"}), Error);
   EXPECT_THROW(Network::open({.interface = "lo", .network = "tcp", .connections = 17}), Error);
   try {
@@ -399,7 +399,7 @@ FileDescriptor stranger(const std::string& address) {
   return fd;
 }
 
-TEST_P(EachTcp, StrangersThatSayNothing_DelayNobodyForLong) {
+TEST_P(EachTcp, SilentStrangers_DoNotDelayConnectionsForLong) {
   Mailboxes mailbox(GetParam());
   std::deque<FileDescriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stranger(mailbox[1].address()));

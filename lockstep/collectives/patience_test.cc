@@ -29,7 +29,7 @@ bool crowded(const std::vector<Process>& processes, std::optional<double> quota 
   return crowding.crowded();
 }
 
-TEST(Crowding, IsWhereTheHostHasMoreDevicesThanCpus) {
+TEST(Crowding, MoreDevicesThanCpus_IsFound) {
   EXPECT_FALSE(crowded({{cpus(0, 1), 1}}));
   EXPECT_TRUE(crowded({{cpus(0, 1), 2}}));
   EXPECT_FALSE(crowded({{cpus(0, 2), 1}, {cpus(0, 2), 1}}));
@@ -39,7 +39,7 @@ TEST(Crowding, IsWhereTheHostHasMoreDevicesThanCpus) {
   EXPECT_TRUE(crowded({{cpus(0, 1), 1}, {cpus(0, 1), 1}}));
 }
 
-TEST(Crowding, IsWhereControlGroupsGiveLessTimeThanTheDevicesNeed) {
+TEST(Crowding, AControlGroupWithLessTimeThanTheDevicesNeed_IsFound) {
   const std::vector<Process> two = {{cpus(0, 64), 1}, {cpus(0, 64), 1}};
   EXPECT_FALSE(crowded(two, 2.0));
   EXPECT_TRUE(crowded(two, 1.5));
@@ -58,7 +58,7 @@ void each_way(Body body) {
   }
 }
 
-TEST(Patience, SaysWhetherItIsDone) {
+TEST(Patience, Wait_ReturnsWhetherTheConditionHolds) {
   each_way([](Patience& patience, auto awaited_on) {
     EXPECT_TRUE(patience.wait([] { return true; }, awaited_on));
     int looks = 0;
@@ -68,7 +68,7 @@ TEST(Patience, SaysWhetherItIsDone) {
   });
 }
 
-TEST(Patience, EndsThoughTheAwaitedNeverComes_AndSeesOneThatDoes) {
+TEST(Patience, Wait_EndsWithoutTheAwaited_AndSeesALateChange) {
   each_way([](Patience& patience, auto awaited_on) {
     std::atomic<bool> come = false;
     std::thread other([&] { come = true; });

@@ -98,7 +98,7 @@ LOCKSTEP_CHILD(meets_the_other_and_sees_it_die) {
   EXPECT_LT(seconds_since(start), 5);
 }
 
-TEST_F(PeersOnHosts, WithCertificatesOrAKeyOrWithout_MeetAndSeeADeathAtOnce) {
+TEST_F(PeersOnHosts, WithEachKindOfSecurity_MeetAndSeeADeathAtOnce) {
   for (const auto& [first, second] : std::vector<std::pair<testing::Variables, testing::Variables>>{
            {{}, {}},
            {variables(a_), variables(b_)},
@@ -128,7 +128,7 @@ LOCKSTEP_CHILD(says_why_it_does_not_meet_the_other) {
   wait_for("said", other);
 }
 
-TEST_F(PeersOnHosts, OneWithCertificatesAndOneWithout_BothSayIt) {
+TEST_F(PeersOnHosts, OneWithCertificatesAndOneWithout_BothSayWhyTheyDoNotMeet) {
   for (const int with : {0, 1}) {
     const auto results = run_two("says_why_it_does_not_meet_the_other", with == 0 ? a_ : TlsFiles(),
                                  with == 1 ? a_ : TlsFiles());
@@ -146,7 +146,7 @@ TEST_F(PeersOnHosts, OneWithCertificatesAndOneWithout_BothSayIt) {
   }
 }
 
-TEST_F(PeersOnHosts, OneThatEncryptsAndOneThatDoesNot_BothSayIt) {
+TEST_F(PeersOnHosts, OneThatEncryptsAndOneThatDoesNot_BothSayWhyTheyDoNotMeet) {
   const auto results = testing::run_processes(
       {.count = 2, .child = "says_why_it_does_not_meet_the_other", .env_of = [](int i) {
          return i == 0 ? testing::Variables{{"LOCKSTEP_DATA_TLS", "1"}} : testing::Variables{};
@@ -159,7 +159,7 @@ TEST_F(PeersOnHosts, OneThatEncryptsAndOneThatDoesNot_BothSayIt) {
                     HasSubstr("encrypts what it sends to other hosts: set LOCKSTEP_DATA_TLS=1")));
 }
 
-TEST_F(PeersOnHosts, CertificatesOfTwoAuthorities_BothSayIt) {
+TEST_F(PeersOnHosts, WithCertificatesOfTwoAuthorities_BothSayWhyTheyDoNotMeet) {
   const TlsFiles strange = foreign_.issue({});
   const auto results = run_two("says_why_it_does_not_meet_the_other", a_, strange);
   for (const auto& [log, own] : {std::pair(results[0].log, a_), std::pair(results[1].log, strange)}) {
@@ -168,7 +168,7 @@ TEST_F(PeersOnHosts, CertificatesOfTwoAuthorities_BothSayIt) {
   }
 }
 
-TEST_F(PeersOnHosts, ACertificateThatHasExpired_IsSaidByItsOwner) {
+TEST_F(PeersOnHosts, AnExpiredCertificate_IsNamedByItsOwner) {
   using std::chrono::hours;
   const TlsFiles expired = ours_.issue({.name = "old", .from = hours(-48), .until = hours(-1)});
   const auto results =
@@ -295,7 +295,7 @@ LOCKSTEP_CHILD(comes_in_though_strangers_never_end) {
   flood.join();
 }
 
-TEST_F(PeersOnHosts, AmongStrangersWithoutEnd_MeetWithTheLastDescriptors) {
+TEST_F(PeersOnHosts, UnderEndlessStrangers_MeetWithTheLastDescriptors) {
   const auto results = run_two("comes_in_though_strangers_never_end", a_, b_);
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
   EXPECT_THAT(results[0].log, Not(HasSubstr("Too many open files")));
@@ -322,7 +322,7 @@ LOCKSTEP_CHILD(lets_a_silent_stranger_go) {
   EXPECT_LT(seconds_since(start), std::chrono::duration<double>(kMostTimeToProve).count() + 10);
 }
 
-TEST_F(PeersOnHosts, AStrangerWhoSaysNothing_GoesAfterAWhile) {
+TEST_F(PeersOnHosts, ASilentStranger_IsDisconnectedAfterTheTimeToProve) {
   for (const auto& result : testing::run_processes({.count = 1, .child = "lets_a_silent_stranger_go"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -348,7 +348,7 @@ LOCKSTEP_CHILD(calls_one_who_always_hangs_up) {
   testing::say("said: " + message_of<PeerFailure>([&] { job.peers().wait_connected(0, [] {}); }));
 }
 
-TEST_F(PeersOnHosts, AConnectionCutBeforeItsFirstWord_IsTriedAgainUntilNobodyListens) {
+TEST_F(PeersOnHosts, AConnectionCutAtOnce_IsTriedAgainUntilNobodyListens) {
   const auto results = run_two("calls_one_who_always_hangs_up", {}, {});
   EXPECT_THAT(results[0].log, HasSubstr("called 3 times"));
   EXPECT_THAT(results[1].log, AllOf(HasSubstr("said: process 0 of 2 (host there) cannot be reached"),

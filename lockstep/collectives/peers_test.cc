@@ -67,7 +67,7 @@ TEST(Address, WithAnyHostName_IsReadAsItWasWritten) {
   }
 }
 
-TEST(Call, WithAnyNames_HasATextOfOneLine) {
+TEST(Call, WithAnyNames_HasAOneLineText) {
   for (const auto& [what, text] : testing::outside_texts()) {
     SCOPED_TRACE(what);
     Collective collective{.kind = Kind::kAllReduce, .count = 1, .description = "psum over " + text};
@@ -98,7 +98,7 @@ TEST(MemberWords, CutALongText_AtACharacter) {
   EXPECT_EQ(text_of(*words), "short");
 }
 
-TEST(World, HoldsNoDescriptorForACommunicator) {
+TEST(World, ACommunicator_HoldsNoDescriptor) {
   auto world = local_world(4);
   const auto count = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
@@ -124,7 +124,7 @@ LOCKSTEP_CHILD(comes_late_to_its_first_sums) {
   sum(world->communicator({1, 0}), 1 - process);
 }
 
-TEST(FirstMeetingOfAGroup, HasTimeForWhoPreparesForLong) {
+TEST(FirstMeetingOfAGroup, AllowsALongPreparation) {
   for (const auto& result : testing::run_processes({.count = 2, .child = "comes_late_to_its_first_sums"})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
   }
@@ -185,7 +185,7 @@ LOCKSTEP_CHILD(meets_without_the_store) {
   EXPECT_EQ(store.gets, 0);
 }
 
-TEST(ProcessesOfAHost, ThatKnowWhereToMeet_DoNotAskTheStore) {
+TEST(ProcessesOfAHost, ThatKnowTheMeeting_DoNotAskTheStore) {
   for (const auto& result : testing::run_processes({.count = 3, .child = "meets_without_the_store"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -207,7 +207,7 @@ LOCKSTEP_CHILD(takes_what_the_first_gives) {
   meet("taken");
 }
 
-TEST(Handouts, GoFromProcessToProcess_WithinAHostAndToAnother) {
+TEST(Handouts, ArriveFromAnotherProcess_WithinAHostAndBetweenHosts) {
   for (const char* hosts : {"1", "2"}) {
     for (const auto& result :
          testing::run_processes({.count = 2, .child = "takes_what_the_first_gives", .arguments = {hosts}}))
@@ -268,7 +268,7 @@ LOCKSTEP_CHILD(is_connected_to_when_it_has_no_descriptors) {
   }
 }
 
-TEST(ProcessWithoutDescriptors, WaitsForThemWithoutSpinning_AndIsConnectedThen) {
+TEST(ProcessWithoutDescriptors, WaitsWithoutSpinning_AndConnectsWhenTheyAreFree) {
   for (const auto& result :
        testing::run_processes({.count = 2, .child = "is_connected_to_when_it_has_no_descriptors"})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -304,7 +304,7 @@ WorldOptions one_of_two(int process, coordination::KeyValueStore& store) {
 }
 
 // As a stopped process does not.
-TEST(ProcessThatAcceptsNoConnection, IsWaitedForUntilItDoes_AndDelaysNoEnd) {
+TEST(ProcessThatAcceptsNoConnection, IsWaitedForUntilItDoes_WithoutDelayingTheJobsEnd) {
   const testing::TemporaryFolder folder;
   CountingStore store(folder.path());
   WorldOptions options = one_of_two(1, store);
@@ -338,7 +338,7 @@ TEST(ProcessThatAcceptsNoConnection, IsWaitedForUntilItDoes_AndDelaysNoEnd) {
   EXPECT_EQ(lost, 0);
 }
 
-TEST(ConnectionsThatDoNotSayWhoTheyAre, HaveALimit_AndKeepOutNobody) {
+TEST(ConnectionsThatDoNotSayWhoTheyAre, BeyondTheLimit_AreClosed_AndAPeerStillConnects) {
   const testing::TemporaryFolder folder;
   FolderStore store(folder.path());
   const WorldOptions options = one_of_two(0, store);
@@ -386,7 +386,7 @@ LOCKSTEP_CHILD(waits_in_a_ring_with_many_groups) {
   EXPECT_THAT(message_of<DivergenceError>(look), HasSubstr("process 0 waits for process 1 in psum"));
 }
 
-TEST(ProcessesOfManyGroups, FindARingOfWaits) {
+TEST(ProcessesOfManyGroups, ThatWaitInARing_FindIt) {
   for (const auto& result : testing::run_processes({.count = 2, .child = "waits_in_a_ring_with_many_groups"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -411,7 +411,7 @@ TEST(LongWait, ThatHasEnded_IsNotReportedAnyMore) {
   EXPECT_FALSE(waits());
 }
 
-TEST(SplitText, TextOfAnyLength_IsPutTogetherAgain) {
+TEST(SplitText, TextOfAnyLength_IsJoinedAgain) {
   for (const std::size_t length : {0, 1, 9, 10, 18, 19, 1000}) {
     std::string text;
     while (text.size() < length) text += static_cast<char>('a' + text.size() % 23);
@@ -476,7 +476,7 @@ LOCKSTEP_CHILD(sees_a_peer_leave_that_has_done_its_part) {
   EXPECT_EQ(reported, 1);
 }
 
-TEST(ProcessThatLeaves, IsNotMissedByWhoHasItsPart) {
+TEST(ProcessThatLeaves, AfterDoingItsPart_IsNotReported) {
   const auto results =
       testing::run_processes({.count = 2, .child = "sees_a_peer_leave_that_has_done_its_part"});
   EXPECT_EQ(results[0].exit_code, 0) << results[0].log;

@@ -76,7 +76,7 @@ using Types =
                      std::uint32_t, std::uint64_t, float, double, std::complex<float>>;
 TYPED_TEST_SUITE(ReduceTest, Types);
 
-TYPED_TEST(ReduceTest, IsTheSameAsOneElementAfterTheOther) {
+TYPED_TEST(ReduceTest, EqualsAReductionElementByElement) {
   for (ReduceOp op : kOps) {
     if (!can_reduce(op, dtype_of<TypeParam>)) continue;
     for (int n : {1, 2, 3, 4, 7}) {
@@ -132,7 +132,7 @@ std::uint16_t add_16(DType dtype, std::uint16_t a, std::uint16_t b) {
   return out;
 }
 
-TEST(Reduce, HalfPrecisionIsRoundedToTheNearest) {
+TEST(Reduce, HalfPrecision_IsRoundedToTheNearest) {
   std::mt19937 random(5);
   for (int i = 0; i < 200; ++i) {
     auto finite = [&](std::uint16_t infinity) {
@@ -231,7 +231,7 @@ TEST(Reduce, HalfPrecisionKeepsSubnormals_WhereTheProcessorFlushesFloats) {
 }
 #endif
 
-TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
+TEST(Reduce, HalfPrecision_IsRoundedOnceForAllSources) {
   // 2048 + 1 + 1 in half precision is 2048 if rounded after each step, and 2050 in the end.
   const std::uint16_t large = 0x6800, one = 0x3c00;
   const void* sources[] = {&large, &one, &one};
@@ -241,7 +241,7 @@ TEST(Reduce, HalfPrecisionIsRoundedOnceForAllSources) {
 }
 
 /// Bits of all kinds, the same by each of the ways in which terms are combined.
-TEST(Reduce, PartialTerms_GiveTheSameBits) {
+TEST(Reduce, EveryWayOfCombiningPartialTerms_GivesTheSameBits) {
   std::mt19937_64 random(3);
   for (int number = 0; number < static_cast<int>(kNumDTypes); ++number) {
     const auto dtype = static_cast<DType>(number);
@@ -273,7 +273,7 @@ TEST(Reduce, PartialTerms_GiveTheSameBits) {
   }
 }
 
-TEST(Reduce, PartialResultsHavePartialType) {
+TEST(Reduce, PartialResults_HaveThePartialType) {
   const std::uint16_t large = 0x6800, one = 0x3c00;  // 2048 and 1 in f16
   for (const ReduceOp op : kOps) {
     const bool widens = op == ReduceOp::kSum || op == ReduceOp::kProd;
@@ -297,7 +297,7 @@ TEST(Reduce, PartialResultsHavePartialType) {
 }
 
 /// Compares all pairs with the numbers that the bits stand for.
-TEST(Reduce, NumbersOf8BitsAreThoseOfFloatsRoundedOnce) {
+TEST(Reduce, Float8_EqualsFloatsRoundedOnce) {
   std::vector<std::uint8_t> a, b;
   for (int i = 0; i < 256; ++i) {
     for (int j = 0; j < 256; ++j) {
@@ -327,7 +327,7 @@ TEST(Reduce, NumbersOf8BitsAreThoseOfFloatsRoundedOnce) {
   }
 }
 
-TEST(Reduce, BooleansAreOrAndAnd) {
+TEST(Reduce, Booleans_AreReducedByOrAndAnd) {
   const bool a[] = {false, false, true, true}, b[] = {false, true, false, true};
   const void* sources[] = {a, b};
   for (ReduceOp op : kOps) {
@@ -337,7 +337,7 @@ TEST(Reduce, BooleansAreOrAndAnd) {
   }
 }
 
-TEST(Reduce, NaNStaysNaNInMinimumAndMaximum) {
+TEST(Reduce, NaN_StaysNaNInMinimumAndMaximum) {
   std::vector<float> numbers(100, 1.0f), nans(100, std::nanf(""));
   for (ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
     for (bool first : {false, true}) {

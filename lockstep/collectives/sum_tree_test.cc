@@ -70,7 +70,7 @@ TEST(SumTree, IsTheSameForEveryDistributionOverHosts) {
   }
 }
 
-TEST(SumTree, MembersOfAWholeSubtree_AreOneBlock) {
+TEST(SumTree, MembersOfAWholeSubtree_FormOneBlock) {
   EXPECT_EQ(blocks_of({4, 5, 6, 7}, 8).size(), 1u);
   EXPECT_EQ(blocks_of({4, 5, 6}, 7).size(), 1u);
   EXPECT_EQ(blocks_of({2, 3, 4, 5}, 8).size(), 2u);
@@ -78,7 +78,7 @@ TEST(SumTree, MembersOfAWholeSubtree_AreOneBlock) {
 }
 
 /// In the order of the tree, on numbers where each order gives others.
-TEST(SumTree, ReducesInItsOrder_AndInPartsToTheSameBits) {
+TEST(SumTree, ReducesInTheTreesOrder_WholeOrInPartsToTheSameBits) {
   constexpr std::size_t kCount = 1300;
   std::mt19937_64 random(11);
   for (const int n : {1, 2, 3, 5, 8, 13, 70}) {

@@ -138,7 +138,7 @@ TEST(TlsConnection, CarriesMessagesThatNobodyBetweenCanRead) {
   EXPECT_EQ(wire.seen.find("ssssssss"), std::string::npos);
 }
 
-TEST(TlsConnection, WaitsForNobody_ThoughTheHandshakeComesByteByByte) {
+TEST(TlsConnection, AHandshakeByteByByte_BlocksNobody) {
   Wire wire;
   wire.caller->send(saying("at last"));
   for (int round = 0; round < 20'000; ++round) {

@@ -123,7 +123,7 @@ LOCKSTEP_CHILD(goes_every_way) {
   });
 }
 
-TEST(WaysBetweenHosts, GiveWhatTheCollectiveIs_AndTheSameBitsEverywhere) {
+TEST(WaysBetweenHosts, EachAlgorithm_ComputesItsCollective_WithTheSameBitsOnAll) {
   for (const auto& result :
        testing::run_processes({.count = 6, .child = "goes_every_way", .deadline = std::chrono::seconds(240)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -158,7 +158,7 @@ LOCKSTEP_CHILD(has_ways_of_its_own) {
       HasSubstr("process 0 of 2 and process 1 of 2 have different LOCKSTEP_ALGORITHMS"));
 }
 
-TEST(WaysBetweenHosts, ThatDiffer_AreAnError) {
+TEST(WaysBetweenHosts, DifferentSettingsOfAlgorithms_AreAnError) {
   for (const auto& result : testing::run_processes(
            {.count = 2, .child = "has_ways_of_its_own", .deadline = std::chrono::seconds(60)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;

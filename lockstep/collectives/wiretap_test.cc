@@ -166,7 +166,7 @@ LOCKSTEP_CHILD(says_what_is_secret) {
                              tap.has_seen(kSecret) ? "seen" : "not seen"));
 }
 
-TEST(OnTheWay, NobodyReadsTheArrays_IfTheyAreEncrypted) {
+TEST(OnTheWay, EncryptedArrays_CannotBeRead) {
   for (const char* network : {"tcp", "tls"}) {
     const auto results = testing::run_processes(
         {.count = 2, .child = "says_what_is_secret", .env = {{kNetworkVariable, network}}});

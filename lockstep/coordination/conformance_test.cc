@@ -190,7 +190,7 @@ TYPED_TEST(ClientConformance, Get_Timeout_NamesKeyAndTime) {
   EXPECT_THAT(message, HasSubstr("process 0 of 1"));
 }
 
-TYPED_TEST(ClientConformance, Barrier_IsUsedAgainAndAgain) {
+TYPED_TEST(ClientConformance, Barrier_CanBeUsedRepeatedly) {
   this->start(3);
   std::atomic<int> arrived{0};
   this->each([&](int, CoordinationClient& client) {
@@ -202,7 +202,7 @@ TYPED_TEST(ClientConformance, Barrier_IsUsedAgainAndAgain) {
   });
 }
 
-TYPED_TEST(ClientConformance, Barrier_OfSome_DoesNotWaitForOthers) {
+TYPED_TEST(ClientConformance, Barrier_OfSomeProcesses_DoesNotWaitForOthers) {
   this->start(3);
   this->each([](int process, CoordinationClient& client) {
     if (process != 1) client.barrier("b", kLong, {0, 2});
@@ -240,7 +240,7 @@ TYPED_TEST(ClientConformance, Connect_IdTakenByAnother_FailsAndEndsTheJob) {
   EXPECT_THAT(error.message, HasSubstr("process 1 of 2 came a second time"));
 }
 
-TYPED_TEST(ClientConformance, Connect_IdTakenWhileWaiting_FailsTheFirst) {
+TYPED_TEST(ClientConformance, Connect_IdTakenWhileWaiting_FailsTheFirstCaller) {
   this->serve(2);
   auto first = this->make(0), second = this->make(0), other = this->make(1);
   std::thread waiting([&] {
@@ -257,7 +257,7 @@ TYPED_TEST(ClientConformance, Connect_IdTakenWhileWaiting_FailsTheFirst) {
   successor.join();
 }
 
-TYPED_TEST(ClientConformance, Connect_FewerProcessesThanAsked_NamesTheMissing) {
+TYPED_TEST(ClientConformance, Connect_FewerProcessesThanExpected_NamesTheMissing) {
   this->server_options_.register_timeout = milliseconds(300);
   this->serve(3);
   std::string message = message_of<InitializationError>([&] { this->make(1)->connect(); });
@@ -290,7 +290,7 @@ TYPED_TEST(ClientConformance, Connect_AnotherProcessDies_FailsAtOnce) {
   waiting.join();
 }
 
-TYPED_TEST(ClientConformance, ReportedDeath_EndsAllThatWaits_NamingTheFirstCause) {
+TYPED_TEST(ClientConformance, ReportedDeath_EndsAllWaits_NamingTheFirstCause) {
   this->start(4);
   std::thread reporter([&] {
     wait_until([&] { return this->store(3).try_get("ready") == "2"; });
@@ -345,7 +345,7 @@ TYPED_TEST(ClientConformance, ClosedConnection_IsADeathThatAllAreTold) {
   }
 }
 
-TYPED_TEST(ClientConformance, ReportOfAnEarlierLife_IsNothing_AndOfThisOneCounts) {
+TYPED_TEST(ClientConformance, ReportOfAnEarlierIncarnation_IsIgnored) {
   this->start(3);
   const std::uint64_t life = this->clients_[2]->incarnation();
   EXPECT_NE(life, this->clients_[1]->incarnation());
@@ -356,7 +356,7 @@ TYPED_TEST(ClientConformance, ReportOfAnEarlierLife_IsNothing_AndOfThisOneCounts
   EXPECT_THAT(this->heard_[1].wait().message, HasSubstr("died: its connections closed"));
 }
 
-TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
+TYPED_TEST(ClientConformance, ReportedEarlyLeaver_IsTheFirstCauseForAllAndItself) {
   this->start(2);
   this->clients_[0]->report_failure({FailureKind::kLeftEarly, {{1}}, "process 0 of 2 waited for it"});
   for (int process : {0, 1}) {
@@ -365,7 +365,7 @@ TYPED_TEST(ClientConformance, EarlyLeaver_IsTheFirstCauseForAll_AndForItself) {
   }
 }
 
-TYPED_TEST(ClientConformance, OwnError_IsToldToTheOthers) {
+TYPED_TEST(ClientConformance, OwnError_IsReportedToTheOthers) {
   this->start(2);
   this->clients_[1]->report_own_error("bad input");
   EXPECT_EQ(this->heard_[0].wait().message,
@@ -373,7 +373,7 @@ TYPED_TEST(ClientConformance, OwnError_IsToldToTheOthers) {
   EXPECT_EQ(this->job_->coordinator().tasks()[1].state, TaskState::kError);
 }
 
-TYPED_TEST(ClientConformance, ReportsOfNobody_AreHarmless) {
+TYPED_TEST(ClientConformance, ReportsTooEarlyTooLateOrOutOfRange_AreIgnored) {
   this->serve(2);
   auto early = this->make(0);
   early->report_failure({FailureKind::kDied, {{1}}, "too early"});
@@ -387,7 +387,7 @@ TYPED_TEST(ClientConformance, ReportsOfNobody_AreHarmless) {
   EXPECT_TRUE(this->job_->coordinator().all_left());
 }
 
-TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
+TYPED_TEST(ClientConformance, Fail_EndsEveryBlockingCall_WithThatCause) {
   const JobError cause{"process 1 died: its connections closed", 1};
   const std::string first_line = cause.message + "\nconsequence: ";
   this->serve(2);
@@ -424,7 +424,7 @@ TYPED_TEST(ClientConformance, Fail_EndsWhateverBlocks_WithThatCause) {
   EXPECT_FALSE(this->clients_[1]->error());
 }
 
-TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
+TYPED_TEST(ClientConformance, SilentProcess_IsReportedDead_AndTheOthersAreNot) {
   this->server_options_.clock = &this->clock_;
   this->server_options_.heartbeat_timeout = seconds(10);
   this->heartbeat_interval_ = milliseconds(5);
@@ -447,7 +447,7 @@ TYPED_TEST(ClientConformance, SilentProcess_IsFoundDead_AndTheLivingAreNot) {
   EXPECT_EQ(this->job_->coordinator().tasks()[0].state, TaskState::kConnected);
 }
 
-TYPED_TEST(ClientConformance, Recoverable_TheDeadComesAgain_AndTheOthersGoOn) {
+TYPED_TEST(ClientConformance, Recoverable_ADeadProcessReconnects_AndTheOthersContinue) {
   this->server_options_.recoverable = true;
   this->start(3);
   this->each([](int, CoordinationClient& client) { client.barrier("b", kLong); });
@@ -471,7 +471,7 @@ TYPED_TEST(ClientConformance, Recoverable_TheDeadComesAgain_AndTheOthersGoOn) {
   EXPECT_TRUE(this->job_->coordinator().all_left());
 }
 
-TYPED_TEST(ClientConformance, Recoverable_AnotherOfTheSameId_TakesOver) {
+TYPED_TEST(ClientConformance, Recoverable_AnotherProcessOfTheSameId_TakesOver) {
   this->server_options_.recoverable = true;
   this->start(2);
   auto successor = this->make(1);
@@ -483,7 +483,7 @@ TYPED_TEST(ClientConformance, Recoverable_AnotherOfTheSameId_TakesOver) {
   successor->shutdown();
 }
 
-TYPED_TEST(ClientConformance, Shutdown_SomebodyDoesNotCome_NamesIt) {
+TYPED_TEST(ClientConformance, Shutdown_AMissingProcess_IsNamed) {
   this->server_options_.shutdown_timeout = milliseconds(300);
   this->start(2);
   EXPECT_THAT(message_of<TimeoutError>([&] { this->clients_[0]->shutdown(); }),
@@ -491,7 +491,7 @@ TYPED_TEST(ClientConformance, Shutdown_SomebodyDoesNotCome_NamesIt) {
   EXPECT_THAT(this->heard_[1].wait().message, HasSubstr("process 1 of 2"));
 }
 
-TYPED_TEST(ClientConformance, Shutdown_AnotherDiesMeanwhile_IsItsFailure) {
+TYPED_TEST(ClientConformance, Shutdown_ADeathMeanwhile_FailsWithIt) {
   this->start(2);
   std::thread leaving([&] {
     EXPECT_THAT(message_of<PeerFailure>([&] { this->clients_[0]->shutdown(); }), HasSubstr("signal 9"));

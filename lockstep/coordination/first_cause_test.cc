@@ -37,7 +37,7 @@ class FirstCauseTest : public StateMachineTest {
   }
 };
 
-TEST_F(FirstCauseTest, Divergence_EndsNothing_AndIsTheCauseOfWhatFailsAfterIt) {
+TEST_F(FirstCauseTest, Divergence_EndsNothing_AndIsTheCauseOfALaterFailure) {
   start(4);
   auto other = poll(0);
   EXPECT_EQ(report({FailureKind::kDiverged, {{1}, {3}}, "process 0 is in psum"}).code(), Code::kOk);
@@ -71,7 +71,7 @@ TEST_F(FirstCauseTest, ABarriersTimeout_IsTheCauseWhereAMemberEndsByIt) {
               StartsWith("process 1 did not come in time: barrier 'b' failed: after 5000 ms 1 of 2"));
 }
 
-TEST_F(FirstCauseTest, ABarriersTimeout_IsNotTheCauseOfWhatHasNothingToDoWithIt) {
+TEST_F(FirstCauseTest, ABarriersTimeout_IsNotTheCauseOfAnUnrelatedFailure) {
   for (const auto& [task, kind] : {std::pair(2, FailureKind::kEndedWithError), {0, FailureKind::kDied}}) {
     start(3);
     barrier(0, 0, {0, 1});
@@ -87,7 +87,7 @@ TEST_F(FirstCauseTest, ABarriersTimeout_IsNotTheCauseOfWhatHasNothingToDoWithIt)
   expect_first(FailureKind::kEndedWithError, {0}, "it failed");
 }
 
-TEST_F(FirstCauseTest, ABarrierThatFailsBecauseOneHasLeft_BlamesTheOneThatHasLeft) {
+TEST_F(FirstCauseTest, ABarrierThatAProcessLeft_BlamesThatProcess) {
   start(2, seconds(0));
   auto waiting = barrier(0);
   leave(1);
@@ -120,7 +120,7 @@ TEST_F(FirstCauseTest, ProcessesThatDoNotRegister_AreTheCause) {
   EXPECT_THAT(machine_->first_failure()->processes, ElementsAre(1));
 }
 
-TEST_F(FirstCauseTest, AProcessThatGivesUpJoining_BlamesTheMissing_UnlessTheyComeInTheEnd) {
+TEST_F(FirstCauseTest, AProcessThatGivesUpJoining_BlamesTheMissing_UnlessTheyJoin) {
   make(3);
   join(0), join(2);
   report({FailureKind::kMissing, {}, "process 0 waited 5 s for it"});
@@ -135,7 +135,7 @@ TEST_F(FirstCauseTest, AProcessThatGivesUpJoining_BlamesTheMissing_UnlessTheyCom
   expect_first(FailureKind::kEndedWithError, {0}, "it failed");
 }
 
-TEST_F(FirstCauseTest, TheLaunchersWord_ReplacesThatOfThePeers) {
+TEST_F(FirstCauseTest, TheLaunchersReport_ReplacesThatOfAPeer) {
   start_launched(3);
   report(1, "its connections closed");
   EXPECT_FALSE(machine_->first_failure());
@@ -143,7 +143,7 @@ TEST_F(FirstCauseTest, TheLaunchersWord_ReplacesThatOfThePeers) {
   expect_first(FailureKind::kDied, {1}, "process 1 died: signal 9");
 }
 
-TEST_F(FirstCauseTest, AnEndThatTheLauncherSeesFirst_WaitsForTheOneThatAPeerSawBefore) {
+TEST_F(FirstCauseTest, AnEndSeenByTheLauncher_ComesAfterAnEarlierReportOfAPeer) {
   start_launched(3);
   report(1, "its connections closed");
   fails(0, "process 0 died: exit status 1", FailureKind::kEndedWithError);
@@ -158,7 +158,7 @@ TEST_F(FirstCauseTest, AnEndThatTheLauncherSeesFirst_WaitsForTheOneThatAPeerSawB
   expect_first(FailureKind::kDied, {1}, "process 1 (host b, pid 4001) died: its connections closed");
 }
 
-TEST_F(FirstCauseTest, WhenNoBetterWordWillCome_WhatWasReportedCounts) {
+TEST_F(FirstCauseTest, SettleReports_MakesAPeersReportTheCause) {
   start_launched(2);
   report(1, "its connections closed");
   machine_->settle_reports();
@@ -181,7 +181,7 @@ TEST_F(FirstCauseTest, TheErrorAProcessReported_IsPreferredToItsExitStatus) {
   EXPECT_THAT(machine_->first_failure()->message, HasSubstr("ended with an error: no such file"));
 }
 
-TEST_F(FirstCauseTest, AProcessThatFailsAfterItHasLeft_IsTheCause_AndNobodyIsTold) {
+TEST_F(FirstCauseTest, AProcessThatFailsAfterLeaving_IsTheCause_WithoutTellingOthers) {
   start(2, seconds(0));
   auto other = poll(1);
   leave(0);
@@ -190,7 +190,7 @@ TEST_F(FirstCauseTest, AProcessThatFailsAfterItHasLeft_IsTheCause_AndNobodyIsTol
   EXPECT_TRUE(other.open());
 }
 
-TEST_F(FirstCauseTest, AReportOfAnEarlierLife_HarmsNoLaterOne) {
+TEST_F(FirstCauseTest, AReportOfAnEarlierIncarnation_IsIgnored) {
   start_recoverable(2);
   EXPECT_EQ(join(1, 55).code(), Code::kOk);
   EXPECT_EQ(report({FailureKind::kDied, {{1, incarnation_of(1)}}, "its connections closed"}).code(),

@@ -270,7 +270,7 @@ class RandomJob {
   std::optional<Failure> first_failure_;
 };
 
-TEST(Fuzz, StateMachine_RandomCalls_KeepItsPromises) {
+TEST(Fuzz, StateMachine_RandomCalls_KeepItsInvariants) {
   const auto deadline = fuzz_deadline(0.3);
   std::uint64_t lives = 0;
   while (Steady::now() < deadline && !HasFailure()) {

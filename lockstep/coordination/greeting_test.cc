@@ -53,7 +53,7 @@ Outcome greet(const Gate& gate, const Identity& identity, std::size_t piece) {
   return outcome;
 }
 
-TEST(Greeting, TheJobsOwnProcess_IsLetIn_InPiecesOfAnySize) {
+TEST(Greeting, TheJobsOwnProcess_IsAccepted_InPiecesOfAnySize) {
   const Gate gate(kJob, false);
   for (const std::size_t piece : {1u, 2u, 7u, 1000u}) {
     const Outcome outcome = greet(gate, kJob, piece);
@@ -101,7 +101,7 @@ TEST(Greeting, ReplayedBytes_ProveNothing) {
   EXPECT_EQ(calls.result().code, Code::kInternal) << "a server that has only listened";
 }
 
-TEST(Greeting, AnyChangedByte_EndsIt) {
+TEST(Greeting, AnyChangedByte_FailsIt) {
   const Gate gate(kJob, false);
   const std::size_t size = greet(gate, kJob, 1000).to_client.size();
   for (std::size_t at = 0; at < size; ++at) {

@@ -83,7 +83,7 @@ TEST(HostProxy, IsUsedForItsCoordinatorOnly) {
   EXPECT_EQ(reached({{kProxyVariable, ""}, {"LOCKSTEP_COORDINATOR_ADDRESS", "head:77"}}), "head:77");
 }
 
-TEST(HostProxy, JoinsProcessesOfSeveralHosts_AndOnesWithout) {
+TEST(HostProxy, ProcessesWithAndWithoutAProxy_FormOneJob) {
   CoordinationServer server;
   server.start(server_options(5));
   HostProxy a(proxy_options(server.address())), b(proxy_options(server.address()));
@@ -147,7 +147,7 @@ TEST(HostProxy, AsksOnceForAKeyThatManyWaitFor) {
   machine.stop();
 }
 
-TEST(HostProxy, RefusesWhoHasNotTheSecret_AndIsRefusedWithout) {
+TEST(HostProxy, AProcessOrProxyWithAnotherSecret_IsRefused) {
   CoordinationServer server;
   server.start(server_options(1));
   const auto error_of = [](const std::string& address, const Identity& identity) -> std::string {
@@ -168,7 +168,7 @@ TEST(HostProxy, RefusesWhoHasNotTheSecret_AndIsRefusedWithout) {
 }
 
 /// The credential of a stream can be seen and sent again; its messages are good for it alone.
-TEST(Relay, WhoseMessagesDoNotProveTheSecret_Ends) {
+TEST(Relay, WithMessagesThatDoNotProveTheSecret_Ends) {
   CoordinationServer server;
   ServerOptions options = server_options(1);
   options.allow_jax = true;  // so that a stream can begin without a greeting
@@ -225,7 +225,7 @@ TEST(Relay, ACoordinatorThatStops_AnswersTheOpenCalls) {
   }
 }
 
-TEST(HostProxy, TellsItsProcessesThatTheCoordinatorHasEnded) {
+TEST(HostProxy, WhenTheCoordinatorEnds_TellsItsProcesses) {
   auto server = std::make_unique<CoordinationServer>();
   server->start(server_options(1));
   HostProxy proxy(proxy_options(server->address()));
@@ -236,7 +236,7 @@ TEST(HostProxy, TellsItsProcessesThatTheCoordinatorHasEnded) {
   EXPECT_EQ(heard.get_future().wait_for(seconds(60)), std::future_status::ready);
 }
 
-TEST(HostProxy, ThatEnds_LeavesTheOthersToTheJob) {
+TEST(HostProxy, WhenItEnds_OtherProcessesContinue) {
   CoordinationServer server;
   server.start(server_options(2));
   auto proxy = std::make_unique<HostProxy>(proxy_options(server.address()));

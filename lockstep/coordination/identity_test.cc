@@ -84,7 +84,7 @@ class Serving {
   CoordinationServer server_;
 };
 
-TEST(Identity, TheJobsOwnProcess_ComesIn) {
+TEST(Identity, TheJobsOwnProcess_IsAccepted) {
   EXPECT_EQ(Serving(kIdentity).why_refused(kIdentity), "");
   EXPECT_EQ(Serving({}).why_refused({}), "");
   EXPECT_EQ(Serving({}).why_refused({kIdentity.job_id, kIdentity.attempt, ""}), "")
@@ -92,7 +92,7 @@ TEST(Identity, TheJobsOwnProcess_ComesIn) {
   EXPECT_EQ(Serving({"", 0, "s"}).why_refused({"job-a", 3, "s"}), "") << "a coordinator without a job id";
 }
 
-TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
+TEST(Identity, StaleOrForeignProcess_IsRefusedWithinASecond_WithBothIds) {
   Serving job(kIdentity);
   struct Case {
     Identity identity;
@@ -117,7 +117,7 @@ TEST(Identity, StaleOrForeignProcess_IsRefusedInUnderASecond_WithBothIds) {
   }
 }
 
-TEST(Identity, ProcessWithoutTheSecret_IsRefusedAtItsFirstCall_InWords) {
+TEST(Identity, ProcessWithoutTheSecret_IsRefusedWithTheReason) {
   Serving job(kIdentity);
   for (const Identity& identity : {Identity{"job-b", 1, ""}, Identity{"job-a", 1, ""}, Identity{}}) {
     EXPECT_THAT(job.why_refused(identity),
@@ -135,7 +135,7 @@ std::optional<Status> refusal_of(const Gate& gate, std::optional<std::string_vie
       credential, [] { return request(); }, caller);
 }
 
-TEST(Identity, AllowJax_LetsThoseInWhoSayNothing_ButNoForeigners) {
+TEST(Identity, AllowJax_AcceptsCallersWithoutACredential_ButNoWrongOne) {
   const Gate strict(kIdentity, false), open(kIdentity, true);
   auto refusal = refusal_of(strict, std::nullopt);
   ASSERT_TRUE(refusal);
@@ -146,7 +146,7 @@ TEST(Identity, AllowJax_LetsThoseInWhoSayNothing_ButNoForeigners) {
   EXPECT_TRUE(refusal_of(open, make_credential({"job-b", 1, ""}, {"h", 1}, request())));
 }
 
-TEST(Identity, Credential_NeverHoldsTheSecret_AndProvesAllItSays) {
+TEST(Identity, Credential_HidesTheSecret_AndIsRefusedIfChanged) {
   std::string good = make_credential(kIdentity, {"host", 4711}, request());
   EXPECT_THAT(good, Not(HasSubstr(kIdentity.secret)));
   EXPECT_NE(good, make_credential(kIdentity, {"host", 4711}, request())) << "two never look alike";
@@ -181,7 +181,7 @@ TEST(Identity, Credential_IsForOneRequestOnly) {
       caller));
 }
 
-TEST(Identity, LaterAttempts_ComeInWhereTheCoordinatorStaysForThem) {
+TEST(Identity, LaterAttempts_AreAcceptedOnlyByACoordinatorThatStays) {
   const Gate once(kIdentity, false), stays(kIdentity, false, true);
   const auto of_attempt = [](int attempt) {
     return make_credential({kIdentity.job_id, attempt, kIdentity.secret}, {"h", 1}, request());
@@ -222,7 +222,7 @@ class Imposter final : public xla::coordination::CoordinationService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST(Identity, AServerWithoutTheSecret_IsNotJoined) {
+TEST(Identity, AServerWithoutTheSecret_IsRefusedByItsClient) {
   Imposter imposter;
   for (const bool holds : {false, true}) {
     try {
@@ -275,7 +275,7 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
 
 // Tests of which job's coordinator serves at an address.
 
-TEST(Holder, NobodyServes) {
+TEST(Holder, WhereNobodyListens_NoCoordinatorServes) {
   std::string address;
   {
     Serving gone(kIdentity);
@@ -284,7 +284,7 @@ TEST(Holder, NobodyServes) {
   EXPECT_FALSE(serves_already(client_options(address, kIdentity)));
 }
 
-TEST(Holder, TheJobsCoordinatorServes) {
+TEST(Holder, TheJobsCoordinator_IsFoundServing) {
   Serving job(kIdentity);
   EXPECT_TRUE(serves_already(client_options(job.address(), kIdentity)));
 }
@@ -300,13 +300,13 @@ TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
   }
 }
 
-TEST(Holder, AddressOfAnotherHost_IsTold) {
+TEST(Holder, AddressOfAnotherHost_IsRecognized) {
   EXPECT_FALSE(is_of_this_host({"192.0.2.1", 1}));  // Of documentation's own network; nobody has it.
   EXPECT_FALSE(is_of_this_host({"no-such-host.invalid", 1}));
   EXPECT_TRUE(is_of_this_host({"127.0.0.1", 1}));
 }
 
-TEST(Holder, Loopback_IsTold) {
+TEST(Holder, LoopbackAddress_IsRecognized) {
   EXPECT_TRUE(is_loopback({"127.1.2.3", 1}));
   EXPECT_TRUE(is_loopback({"::1", 1}));
   EXPECT_FALSE(is_loopback({"0.0.0.0", 1}));
@@ -346,14 +346,14 @@ class Tls : public ::testing::Test {
   static inline bool works_ = true;
 };
 
-TEST_F(Tls, BothSidesOfOneAuthority_Work) {
+TEST_F(Tls, BothSidesOfOneAuthority_Connect) {
   Serving job(kIdentity, false, files("ours"));
   EXPECT_EQ(job.why_refused(kIdentity, files("ours")), "");
   EXPECT_THAT(job.why_refused({"job-a", 0, ""}, files("ours")), HasSubstr("serves job 'job-b'"));
   EXPECT_TRUE(serves_already(client_options(job.address(), kIdentity, files("ours"))));
 }
 
-TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
+TEST_F(Tls, ForeignOrNoCertificate_IsRefusedWithTheReason_BeforeTheTimeout) {
   const Serving secret(kIdentity, false, files("ours")), plain(kIdentity);
   struct Case {
     const Serving& job;
@@ -381,7 +381,7 @@ TEST_F(Tls, ForeignOrNoCertificate_IsToldWhy_LongBeforeTheTimeout) {
   }
 }
 
-TEST_F(Tls, TheCoordinatorsCertificateMustNameItsAddress) {
+TEST_F(Tls, TheCoordinatorsCertificate_MustNameItsAddress) {
   const Serving job(kIdentity, false, files("ours"), "0.0.0.0:0");
   const std::string port = job.address().substr(job.address().rfind(':'));
   for (const std::string host : {"127.0.0.1", "127.0.0.2"}) {
@@ -427,7 +427,7 @@ TEST_F(Tls, CertificateForAnotherUse_IsRefusedByItsOwnSide) {
   }
 }
 
-TEST_F(Tls, FilesThatMakeNoSense_AreRefused) {
+TEST_F(Tls, MissingFilesOrJaxWithTls_AreRefused) {
   TlsFiles missing = files("ours");
   missing.key = folder_ + "/no-such-file";
   try {

@@ -31,7 +31,7 @@ class KeepTest : public StateMachineTest {
   }
 };
 
-TEST_F(KeepTest, OnceAllHaveLeft_WhoRegistersBeginsANewStart) {
+TEST_F(KeepTest, AfterAllHaveLeft_RegisteringBeginsANewStart) {
   stay_for(2);
   auto first = come(0, 1);
   come(1, 2);
@@ -59,7 +59,7 @@ TEST_F(KeepTest, OnceAllHaveLeft_WhoRegistersBeginsANewStart) {
   EXPECT_EQ(try_get("key").code(), Code::kInternal) << "a call of the first start";
 }
 
-TEST_F(KeepTest, OnceTheJobHasFailed_WhoComesAgainBeginsANewStart) {
+TEST_F(KeepTest, AfterAFailure_RegisteringAgainBeginsANewStart) {
   stay_for(3);
   for (int i = 0; i < 3; ++i) come(i, 10 + static_cast<std::uint64_t>(i));
   auto polling = poll(0);
@@ -76,7 +76,7 @@ TEST_F(KeepTest, OnceTheJobHasFailed_WhoComesAgainBeginsANewStart) {
   EXPECT_EQ(heartbeat(2, 12).code(), Code::kInternal) << "left over from the first start";
 }
 
-TEST_F(KeepTest, WhileAStartGoesOn_NobodyBeginsAnother) {
+TEST_F(KeepTest, DuringAStart_RegisteringAgainIsRefused) {
   stay_for(2);
   come(0, 1), come(1, 2);
   EXPECT_EQ(come(1, 3).code(), Code::kAborted);
@@ -106,7 +106,7 @@ TEST_F(KeepTest, ProcessesThatDoNotAllRegister_MayTryAgain) {
   EXPECT_EQ(again.code(), Code::kOk);
 }
 
-TEST_F(KeepTest, NotTogetherWithRecoverable) {
+TEST_F(KeepTest, KeepAndRecoverable_AreRefusedTogether) {
   EXPECT_THROW(StateMachine({.recoverable = true, .keep = true}, clock_, kService), InitializationError);
 }
 

@@ -270,7 +270,7 @@ std::ptrdiff_t count_descriptors() {
   return std::distance(begin(open), end(open));
 }
 
-TEST(Limits, TooManyConnections_AreLetGo_AndTheJobGoesOn) {
+TEST(Limits, TooManyConnections_AreClosed_AndTheJobGoesOn) {
   constexpr std::size_t kMost = 32;
 #ifdef __SANITIZE_THREAD__
   constexpr int kFlood = 100;  // gRPC takes long to end each.

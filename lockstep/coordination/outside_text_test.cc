@@ -164,7 +164,7 @@ TYPED_TEST(OutsideText, AsABarriersId_NamesOneBarrier) {
   this->end();
 }
 
-TYPED_TEST(OutsideText, AsAnError_IsToldWithTheProcessThatEnded) {
+TYPED_TEST(OutsideText, AsAnError_IsReportedWithTheProcessThatEnded) {
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
     this->start();

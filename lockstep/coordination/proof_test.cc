@@ -16,7 +16,7 @@
 namespace lockstep::coordination {
 namespace {
 
-TEST(AuthenticationCode, IsOneOfTheSecretThePurposeAndTheBytes) {
+TEST(AuthenticationCode, DependsOnTheSecretThePurposeAndTheBytes) {
   const std::string code = authentication_code("secret", "purpose", "bytes");
   EXPECT_EQ(code.size(), 32u);
   EXPECT_TRUE(same_code(code, authentication_code("secret", "purpose", "bytes")));
@@ -87,7 +87,7 @@ LOCKSTEP_CHILD(exits_while_others_sign) {
   std::exit(0);
 }
 
-TEST(AuthenticationCode, IsStillMadeByOtherThreadsWhileAProcessExits) {
+TEST(AuthenticationCode, ThreadsThatMakeItWhileAProcessExits_DoNotCrash) {
   for (const testing::ProcessResult& result :
        testing::run_processes({.count = 30, .child = "exits_while_others_sign"})) {
     EXPECT_EQ(result.signal, 0);

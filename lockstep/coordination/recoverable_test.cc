@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(StateMachineTest, Recoverable_SilentTask_IsToldToNobodyElse) {
+TEST_F(StateMachineTest, Recoverable_SilentTask_IsNotReportedToOthers) {
   start_recoverable(3);
   auto own = poll(1), other = poll(0);
   pass(seconds(6));
@@ -26,7 +26,7 @@ TEST_F(StateMachineTest, Recoverable_SilentTask_IsToldToNobodyElse) {
   EXPECT_EQ(heartbeat(1).code(), Code::kAborted);
 }
 
-TEST_F(StateMachineTest, Recoverable_NobodyPolls_TheOthersAreNotInError) {
+TEST_F(StateMachineTest, Recoverable_SilentTaskWithoutPolls_PutsNoOtherInError) {
   start_recoverable(2);
   pass(seconds(6));
   heartbeat(0);
@@ -44,7 +44,7 @@ TEST_F(StateMachineTest, Recoverable_FailedTask_RegistersAgainAtOnce) {
   EXPECT_EQ(heartbeat(1, 55).code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Recoverable_ConnectedTaskReplaced_ItsOldLifeHarmsNobody) {
+TEST_F(StateMachineTest, Recoverable_ConnectedTaskReplaced_OldHeartbeatsDoNotCount) {
   start_recoverable(2);
   auto old_poll = poll(1), other = poll(0);
   EXPECT_EQ(join(1, 55).code(), Code::kOk);
@@ -58,7 +58,7 @@ TEST_F(StateMachineTest, Recoverable_ConnectedTaskReplaced_ItsOldLifeHarmsNobody
   EXPECT_EQ(state(1), TaskState::kError) << "the old life's heartbeats are no sign of the new one's";
 }
 
-TEST_F(StateMachineTest, Recoverable_Barrier_WaitsForTheNextLife) {
+TEST_F(StateMachineTest, Recoverable_Barrier_WaitsForTheNextIncarnation) {
   start_recoverable(2);
   barrier(0);
   barrier(1);
@@ -91,7 +91,7 @@ TEST_F(StateMachineTest, Recoverable_Barrier_StillHasItsDeadline) {
   EXPECT_THAT(waiting.message(), HasSubstr("missing: process 1 of 2"));
 }
 
-TEST_F(StateMachineTest, Recoverable_Leaving_WaitsForNobody) {
+TEST_F(StateMachineTest, Recoverable_Leaving_DoesNotWaitForOthers) {
   start_recoverable(2);
   auto waiting = barrier(0);
   EXPECT_EQ(leave(1).code(), Code::kOk);
@@ -103,7 +103,7 @@ TEST_F(StateMachineTest, Recoverable_Leaving_WaitsForNobody) {
   EXPECT_TRUE(machine_->all_left());
 }
 
-TEST_F(StateMachineTest, Recoverable_DeathBeforeAllCame_LeavesTimeForAnotherLife) {
+TEST_F(StateMachineTest, Recoverable_DeathBeforeAllCame_KeepsTheOthersWaiting) {
   ServerOptions options;
   options.num_processes = 2;
   options.recoverable = true;
@@ -117,7 +117,7 @@ TEST_F(StateMachineTest, Recoverable_DeathBeforeAllCame_LeavesTimeForAnotherLife
 
 // Reports.
 
-TEST_F(StateMachineTest, Report_OfAPeer_WaitsForABetterOne) {
+TEST_F(StateMachineTest, Report_OfAPeer_WaitsForTheLaunchersReport) {
   ServerOptions options;
   options.num_processes = 3;
   options.peer_report_grace = milliseconds(500);
@@ -133,7 +133,7 @@ TEST_F(StateMachineTest, Report_OfAPeer_WaitsForABetterOne) {
   EXPECT_EQ(poll(1).message(), told.message());
 }
 
-TEST_F(StateMachineTest, Report_OfAPeer_NobodyKnowsBetter_IsTold) {
+TEST_F(StateMachineTest, Report_OfAPeer_IsSentAfterTheGrace) {
   ServerOptions options;
   options.num_processes = 3;
   options.peer_report_grace = milliseconds(500);
@@ -147,7 +147,7 @@ TEST_F(StateMachineTest, Report_OfAPeer_NobodyKnowsBetter_IsTold) {
   EXPECT_EQ(told.status().service_error->source_task, 2);
 }
 
-TEST_F(StateMachineTest, Report_OfAnEarlierLife_HarmsNotTheOneOfToday) {
+TEST_F(StateMachineTest, Report_OfAnEarlierIncarnation_IsIgnored) {
   for (const FailureKind kind : {FailureKind::kDied, FailureKind::kLeftEarly, FailureKind::kEndedWithError}) {
     start_recoverable(3);
     join(2, 55);
@@ -158,7 +158,7 @@ TEST_F(StateMachineTest, Report_OfAnEarlierLife_HarmsNotTheOneOfToday) {
   }
 }
 
-TEST_F(StateMachineTest, Report_ThatWaits_IsForgottenWhenTheProcessComesAgain) {
+TEST_F(StateMachineTest, Report_ThatWaits_IsDroppedWhenTheProcessRegistersAgain) {
   for (const bool left : {false, true}) {
     ServerOptions options;
     options.num_processes = 3;
@@ -178,7 +178,7 @@ TEST_F(StateMachineTest, Report_ThatWaits_IsForgottenWhenTheProcessComesAgain) {
   }
 }
 
-TEST_F(StateMachineTest, Report_OfOneWhoLeft_IsNothing) {
+TEST_F(StateMachineTest, Report_OfATaskThatLeft_IsIgnored) {
   start(2);
   leave(0);
   leave(1);
@@ -186,7 +186,7 @@ TEST_F(StateMachineTest, Report_OfOneWhoLeft_IsNothing) {
   EXPECT_EQ(state(1), TaskState::kDisconnected);
 }
 
-TEST_F(StateMachineTest, Report_BeforeAllCame_EndsTheWaiting) {
+TEST_F(StateMachineTest, Report_BeforeAllCame_FailsTheWaitingRegistrations) {
   make(2);
   auto waiting = join(0);
   report(1, "bad input", true);
@@ -194,7 +194,7 @@ TEST_F(StateMachineTest, Report_BeforeAllCame_EndsTheWaiting) {
   EXPECT_EQ(waiting.message(), "process 1 ended with an error: bad input");
 }
 
-TEST_F(StateMachineTest, Describe_SaysWhoCame) {
+TEST_F(StateMachineTest, Describe_NamesWhoCameAndWhoIsMissing) {
   make(10);
   EXPECT_EQ(describe().value().roll,
             "0 of 10 processes have come: none; missing: processes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more of 10");

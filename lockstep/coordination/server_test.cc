@@ -139,7 +139,7 @@ TEST_F(WireTest, ServiceErrors_CarryTheirPayloadInTheStatusDetails) {
   EXPECT_EQ(status.error_details(), "\x0a" + std::string(1, static_cast<char>(entry.size())) + entry);
 }
 
-TEST_F(WireTest, WrongServiceIncarnation_IsToldTheRightOneAsFixed64) {
+TEST_F(WireTest, WrongServiceIncarnation_IsAnsweredWithTheRightOneAsFixed64) {
   serve(1);
   ASSERT_TRUE(join(0, 9).ok());
   grpc::ClientContext context;
@@ -192,7 +192,7 @@ TEST_F(WireTest, PropagatedError_NamesItsSource_EvenProcess0) {
   EXPECT_THAT(payloads(status), UnorderedElementsAre(Pair(kServiceErrorKey, std::string("\x20\x00", 2))));
 }
 
-TEST_F(WireTest, Keys_RepeatTheKeyAsAsked_AndExistingHasNoPayload) {
+TEST_F(WireTest, Keys_AreRepeatedAsAsked_AndAlreadyExistsHasNoPayload) {
 #ifdef __SANITIZE_THREAD__
   constexpr std::size_t kSize =
       1 << 16;  // Each word that gRPC hands from thread to thread is looked at for long.
@@ -232,7 +232,7 @@ TEST_F(WireTest, Keys_RepeatTheKeyAsAsked_AndExistingHasNoPayload) {
   EXPECT_EQ(listed.kv(0).key(), "a/b");
 }
 
-TEST_F(WireTest, WatchAndAlive_TellStatesAndIncarnations) {
+TEST_F(WireTest, WatchAndAlive_ReturnStatesAndIncarnations) {
   serve(1);
   ASSERT_TRUE(join(0, 9).ok());
   auto watch = from<pb::WatchTasksRequest>();
@@ -252,7 +252,7 @@ TEST_F(WireTest, WatchAndAlive_TellStatesAndIncarnations) {
   EXPECT_THAT(living.incarnations(), ::testing::ElementsAre(9u));
 }
 
-TEST_F(WireTest, RegistrantThatGoesAway_IsForgotten) {
+TEST_F(WireTest, ACancelledRegistration_IsForgotten) {
   serve(2);
   grpc::ClientContext context;
   std::thread leaver([&] {
@@ -268,7 +268,7 @@ TEST_F(WireTest, RegistrantThatGoesAway_IsForgotten) {
   while (server_.tasks()[0].incarnation != 0) std::this_thread::yield();
 }
 
-TEST_F(WireTest, AbandonedGets_DoNotDisturb) {
+TEST_F(WireTest, GetsPastTheirDeadline_DoNotHinderStop) {
   serve(1);
   ASSERT_TRUE(join(0, 9).ok());
   auto get = from<pb::GetKeyValueRequest>();
@@ -295,7 +295,7 @@ int wait_for_end(int socket) {
   return got == 0 || errno == ECONNRESET ? 0 : -1;
 }
 
-TEST(Server, AConnectionThatSaysNothing_IsClosed) {
+TEST(Server, ASilentConnection_IsClosed) {
   CoordinationServer server;
   server.start({.limits = {.silence = milliseconds(300)}});
   sockaddr_in address{};
@@ -308,7 +308,7 @@ TEST(Server, AConnectionThatSaysNothing_IsClosed) {
   ::close(socket);
 }
 
-TEST(Server, PortInUse_SaysSo) {
+TEST(Server, PortInUse_IsAnErrorThatSaysSo) {
   BoundSocket taken;
   taken.listen(1);
   ServerOptions options = options_for(1);
@@ -334,7 +334,7 @@ TEST(Server, TwoServersOnOnePort_AreRefused) {
   EXPECT_THROW(first.start(options_for(1)), InitializationError);
 }
 
-TEST(Server, AddressesThatAreNone_AreRefused) {
+TEST(Server, InvalidAddresses_AreRefused) {
   for (std::string bad : {"", "host", "host:", ":80", "host:x", "host:70000", "a:b:1", "[::1:80", "h/p:80"}) {
     EXPECT_THROW(parse_address(bad), InitializationError) << bad;
   }
@@ -356,7 +356,7 @@ TEST(Server, WildcardHost_IsReachedOnLoopback) {
 
 // Connecting.
 
-TEST(Connect, NobodyListens_IsRefused) {
+TEST(Connect, NobodyListens_IsReportedAsRefused) {
   BoundSocket silent;
   std::string error = connect_error(silent.address());
   EXPECT_THAT(error, HasSubstr("process 0 of 1"));
@@ -364,19 +364,19 @@ TEST(Connect, NobodyListens_IsRefused) {
               HasSubstr("after 0.3 s the connection is refused: nobody listens at " + silent.address()));
 }
 
-TEST(Connect, NameWithoutAddress_IsNotResolved) {
+TEST(Connect, NameWithoutAddress_IsReportedAsNotResolved) {
   EXPECT_THAT(connect_error("no-such-host.invalid:8476"),
               HasSubstr("the host name 'no-such-host.invalid' is not resolved"));
 }
 
-TEST(Connect, ClientsThatComeToNothing_LeaveTheNextOneWhole) {
+TEST(Connect, FailedClients_LeaveTheNextOneWorking) {
   BoundSocket silent;
   for (int i = 0; i < 40; ++i) {
     EXPECT_THROW(client_of(silent.address(), 0, 1, milliseconds(5))->connect(), InitializationError);
   }
 }
 
-TEST(Connect, PacketsDropped_IsNoAnswer) {
+TEST(Connect, PacketsDropped_IsReportedAsNoAnswer) {
   // A full queue of connections drops further ones, as a firewall does.
   BoundSocket full;
   full.listen(0);
@@ -397,7 +397,7 @@ TEST(Connect, PacketsDropped_IsNoAnswer) {
   for (int fd : sockets) ::close(fd);
 }
 
-TEST(Connect, SomebodyElseListens_IsNoAnswerOfACoordinator) {
+TEST(Connect, SomebodyElseListens_IsReportedAsNoCoordinator) {
   BoundSocket mute;
   mute.listen(100);
   EXPECT_THAT(connect_error(mute.address()), HasSubstr("somebody listens there"));
@@ -421,7 +421,7 @@ TEST(Connect, ServerStartsLater_IsWaitedFor) {
   EXPECT_TRUE(server.all_left());
 }
 
-TEST(Connect, CoordinatorStops_IsToldToTheClient) {
+TEST(Connect, CoordinatorStops_IsReportedToTheClient) {
   CoordinationServer server;
   server.start(options_for(1));
   std::promise<JobError> told;
@@ -439,7 +439,7 @@ TEST(Connect, CoordinatorStops_IsToldToTheClient) {
   client->shutdown();
 }
 
-TEST(Connect, OptionsThatMakeNoSense_AreRefused) {
+TEST(Connect, InvalidOptions_AreRefused) {
   EXPECT_THROW(client_of("nonsense", 0, 1), InitializationError);
   EXPECT_THROW(client_of("localhost:1", -1, 1), InitializationError);
   EXPECT_THROW(client_of("localhost:1", 0, 0), InitializationError);

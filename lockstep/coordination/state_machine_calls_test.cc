@@ -35,7 +35,7 @@ TEST_F(StateMachineTest, Insert_Existing_NeedsOverwrite) {
   EXPECT_EQ(try_get("k").value(), "new");
 }
 
-TEST_F(StateMachineTest, Get_WaitsForTheKey_AndSurvivesFailures) {
+TEST_F(StateMachineTest, Get_WaitsForTheKey_EvenIfATaskFails) {
   start(2);
   auto first = get("k"), abandoned = get("k"), other = get("other");
   machine_->cancel(abandoned.id);
@@ -70,7 +70,7 @@ TEST_F(StateMachineTest, Increment_CountsInDecimalText) {
   }
 }
 
-TEST_F(StateMachineTest, DirectoryAndDelete_TakeWhatIsBelow) {
+TEST_F(StateMachineTest, DirectoryAndDelete_IncludeTheKeysBelow) {
   start(1);
   for (std::string key : {"d/b", "d/a/x", "d", "da", "d-"}) insert(key, "v");
   EXPECT_THAT(directory("/d/").value(), ElementsAre(Pair("d/a/x", "v"), Pair("d/b", "v")));
@@ -104,7 +104,7 @@ TEST_F(StateMachineTest, Barrier_EmptyAndFullListAreTheSame) {
   EXPECT_EQ(a.code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Barrier_Deadline_NamesTheMissing_AndALateCallerHearsOfIt) {
+TEST_F(StateMachineTest, Barrier_Deadline_NamesTheMissing_AndFailsALateCaller) {
   start(3);
   auto a = barrier(0), b = barrier(1, 0, {}, 60000);
   pass(seconds(5));
@@ -129,7 +129,7 @@ TEST_F(StateMachineTest, Barrier_DisagreementOnWhoTakesPart_FailsItForAll) {
   EXPECT_THAT(b.message(), HasSubstr("all 3 processes"));
 }
 
-TEST_F(StateMachineTest, Barrier_OutsiderAfterItIsOver_FailsAlone) {
+TEST_F(StateMachineTest, Barrier_OutsiderAfterItsEnd_FailsAlone) {
   start(3);
   barrier(0, 0, {0, 1}), barrier(1, 0, {0, 1});
   expect_barrier_error(barrier(2, 0, {0, 1}), Code::kInvalidArgument, 0);
@@ -137,7 +137,7 @@ TEST_F(StateMachineTest, Barrier_OutsiderAfterItIsOver_FailsAlone) {
   EXPECT_EQ(barrier(1, 0, {0, 1}).code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Barrier_ListsThatMakeNoSense_AreInvalidAndFixNothing) {
+TEST_F(StateMachineTest, Barrier_InvalidLists_AreRefusedAndLeaveNoTrace) {
   start(2);
   expect_barrier_error(barrier(0, 0, {0, 0}), Code::kInvalidArgument, 0);
   expect_barrier_error(barrier(0, 1, {0, 2}), Code::kInvalidArgument, 1);
@@ -167,7 +167,7 @@ TEST_F(StateMachineTest, Barrier_CounterAboveZeroOnANewId_LeavesNoTrace) {
   EXPECT_EQ(barrier(0, 0).code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Barrier_AnyTimeout_IsSurvived) {
+TEST_F(StateMachineTest, Barrier_LongestAndShortestTimeouts_AreHandled) {
   start(2);
   auto a = barrier(0, 0, {}, std::numeric_limits<std::int64_t>::max(), "longest");
   auto b = barrier(0, 0, {}, std::numeric_limits<std::int64_t>::min(), "shortest");
@@ -209,7 +209,7 @@ TEST_F(StateMachineTest, Barrier_MemberFailsOrLeaves_FailsItNamingTheMember) {
   EXPECT_THAT(two.message(), HasSubstr("process 1 of 3 has left"));
 }
 
-TEST_F(StateMachineTest, CancelBarrier_FailsWhoWaitsAndWhoComesLater) {
+TEST_F(StateMachineTest, CancelBarrier_FailsWaitingAndLaterCallers) {
   start(2);
   auto a = barrier(0);
   EXPECT_EQ(cancel_barrier(0).code(), Code::kOk);
@@ -226,7 +226,7 @@ TEST_F(StateMachineTest, CancelBarrier_UnknownId_LeavesNoTrace) {
 }
 
 /// As a program calls them that names each after its step.
-TEST(BarrierTable, ForgetsTheLongestOver_AndLetsThemBeginAgain) {
+TEST(BarrierTable, ForgetsTheOldestFinished_WhichMayBeginAgain) {
   BarrierTable table(2, {[](const BarrierTable::Failed&) {}, [](const std::string&) {}});
   std::vector<Status> answers;
   auto call = [&](const std::string& id, std::int64_t counter, int source) {
@@ -271,7 +271,7 @@ TEST_F(StateMachineTest, Watch_VersionAboveTheCurrent_IsAnsweredAtOnce) {
   EXPECT_EQ(watch(std::numeric_limits<std::int64_t>::max()).code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Alive_WaitsForTheLivingOfTheSet) {
+TEST_F(StateMachineTest, Alive_WaitsForTheLivingTasksOfTheSet) {
   start(4);
   poll(0);
   auto a = alive(0, {0, 1, 2}), other_set = alive(1, {0, 1});
@@ -290,7 +290,7 @@ TEST_F(StateMachineTest, Alive_WaitsForTheLivingOfTheSet) {
   EXPECT_EQ(alive(3, {0}).code(), Code::kInvalidArgument);
 }
 
-TEST_F(StateMachineTest, Alive_WhoHasCancelled_HasNotAsked) {
+TEST_F(StateMachineTest, Alive_ACancelledCall_DoesNotCount) {
   start(2);
   auto gone = alive(0, {0, 1});
   machine_->cancel(gone.id);
@@ -302,7 +302,7 @@ TEST_F(StateMachineTest, Alive_WhoHasCancelled_HasNotAsked) {
 }
 
 /// The record of each call was a set of its own, and each call looked at all.
-TEST_F(StateMachineTest, Alive_ARoundOfManyTasks_CostsNoMoreThanTheirSets) {
+TEST_F(StateMachineTest, Alive_CallsOfManyTasks_TakeLinearTime) {
   constexpr int kTasks = 1500;
   start(kTasks, seconds(30));
   std::vector<int> all(kTasks);

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 // The coordinator's own pauses.
 
-TEST_F(StateMachineTest, TheCoordinatorStoodStill_NobodyIsTakenForDeadOrLate) {
+TEST_F(StateMachineTest, AfterTheCoordinatorStoodStill_NobodyIsDeadOrLate) {
   start(2);
   auto meeting = barrier(0, 0, {}, 5000);
   auto leaving = leave(0);
@@ -33,7 +33,7 @@ TEST_F(StateMachineTest, TheCoordinatorStoodStill_NobodyIsTakenForDeadOrLate) {
   EXPECT_THAT(machine_->first_failure()->message, HasSubstr("no heartbeat for 10 s"));
 }
 
-TEST_F(StateMachineTest, TheCoordinatorStoodStill_ThoseWhoRegisterHaveTheirTime) {
+TEST_F(StateMachineTest, AfterTheCoordinatorStoodStill_RegistrationsKeepTheirTime) {
   make(2);
   auto waiting = join(0);
   clock_.advance(seconds(100));
@@ -86,7 +86,7 @@ TEST_F(StateMachineTest, Register_NewerIncarnationWhileWaiting_TakesOver) {
   EXPECT_EQ(newer.code(), Code::kOk);
 }
 
-TEST_F(StateMachineTest, Register_CancelledCall_HasNotArrived) {
+TEST_F(StateMachineTest, Register_CancelledCall_DoesNotCountAsArrived) {
   make(2);
   auto gone = join(0);
   machine_->cancel(gone.id);
@@ -116,7 +116,7 @@ TEST_F(StateMachineTest, Register_Deadline_NamesWhoCameAndWhoIsMissing) {
   EXPECT_EQ(join(1).code(), Code::kAborted);
 }
 
-TEST_F(StateMachineTest, Register_DeadlineBeginsAnewOnceAllHaveGone) {
+TEST_F(StateMachineTest, Register_DeadlineBeginsAnew_AfterAllHaveCancelled) {
   make(2);
   machine_->cancel(join(0).id);
   pass(seconds(3600));
@@ -125,7 +125,7 @@ TEST_F(StateMachineTest, Register_DeadlineBeginsAnewOnceAllHaveGone) {
   EXPECT_TRUE(a.open());
 }
 
-TEST_F(StateMachineTest, Register_OtherIncarnationWhileConnected_IsAbortedAndToldToAll) {
+TEST_F(StateMachineTest, Register_OtherIncarnationWhileConnected_FailsTheTaskForAll) {
   start(2);
   auto other = poll(0);
   auto intruder = join(1, 999);
@@ -158,7 +158,7 @@ TEST_F(StateMachineTest, Register_ProcessReportedDeadBefore_FailsTheOthersAtOnce
 
 // Heartbeats and errors.
 
-TEST_F(StateMachineTest, AnyCallWithAnotherServiceIncarnation_LearnsTheRightOne) {
+TEST_F(StateMachineTest, AnyCallWithAnotherServiceIncarnation_FailsWithTheRightOne) {
   start(1);
   Plain reply;
   machine_->heartbeat(reply.id, 0, 0, 100, plain(reply));
@@ -193,7 +193,7 @@ TEST_F(StateMachineTest, Heartbeat_WrongIncarnation_FailsTheTaskForAll) {
   EXPECT_EQ(heartbeat(0).code(), Code::kAborted) << "the task is in error now";
 }
 
-TEST_F(StateMachineTest, SilentTask_IsToldToAllWhoPoll_AndTheyGoOn) {
+TEST_F(StateMachineTest, SilentTask_IsReportedToAllWhoPoll_AndTheyGoOn) {
   start(3);
   auto a = poll(0), c = poll(2);
   pass(seconds(6));
@@ -225,7 +225,7 @@ TEST_F(StateMachineTest, SilentTask_NobodyPolls_PutsAllInError) {
   EXPECT_EQ(poll(0).code(), Code::kUnavailable);
 }
 
-TEST_F(StateMachineTest, OtherCallsAreNoSignOfLife) {
+TEST_F(StateMachineTest, OtherCalls_DoNotReplaceHeartbeats) {
   start(2);
   auto other = poll(0);
   for (int i = 0; i < 3; ++i) {
@@ -247,7 +247,7 @@ TEST_F(StateMachineTest, ReportedDeath_ReachesAllPollersWithItsMessage) {
   EXPECT_EQ(poll(0).message(), "process 3 (host b, pid 4711) died: signal 9");
 }
 
-TEST_F(StateMachineTest, ReportedDeath_OfWhoHasLeft_IsNoFailure) {
+TEST_F(StateMachineTest, ReportedDeath_OfATaskThatLeft_IsNoFailure) {
   start(1);
   leave(0);
   fails(0, "exit status 1");
@@ -336,7 +336,7 @@ TEST_F(StateMachineTest, Shutdown_TimeoutZero_DoesNotWait) {
 
 // Stopping.
 
-TEST_F(StateMachineTest, Stop_AnswersAllThatWaits) {
+TEST_F(StateMachineTest, Stop_AnswersAllWaitingCalls) {
   start(2);
   auto polling = poll(0), leaving = leave(0);
   auto value = get("k");
@@ -365,7 +365,7 @@ TEST_F(StateMachineTest, Answer_MayCallTheServiceAgain) {
   EXPECT_EQ(try_get("b").value(), "from the answer");
 }
 
-TEST(StateMachineOptions, ThatMakeNoSense_AreRefused) {
+TEST(StateMachineOptions, InvalidOnes_AreRefused) {
   ManualClock clock;
   ServerOptions options;
   options.num_processes = 0;

@@ -155,7 +155,7 @@ TEST_P(EachTlsStream, CarriesWhatIsWritten_AndNobodyBetweenReadsIt) {
   EXPECT_EQ(wire_.seen.find(pattern), std::string::npos);
 }
 
-TEST_P(EachTlsStream, GivesNothingOfAChangedRecord_AndSaysWhy) {
+TEST_P(EachTlsStream, AChangedRecord_IsRefusedWholeWithTheReason) {
   for (const std::size_t at : {0U, 5U, 6U, 700U, 1004U}) {
     TlsWire wire(GetParam().make(), GetParam().make());
     ASSERT_TRUE(wire.shake_hands());
@@ -175,7 +175,7 @@ TEST_P(EachTlsStream, GivesNothingOfAChangedRecord_AndSaysWhy) {
   }
 }
 
-TEST_P(EachTlsStream, GivesNothingOfACutRecord_AndThenTheEnd) {
+TEST_P(EachTlsStream, ACutRecord_GivesNothingButTheEnd) {
   ASSERT_TRUE(wire_.shake_hands());
   std::string said(1000, 's');
   const iovec all{said.data(), said.size()};

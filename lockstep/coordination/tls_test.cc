@@ -52,7 +52,7 @@ class CertificatesTest : public ::testing::Test {
   const TlsFiles good_ = ours_.issue({});
 };
 
-TEST_F(CertificatesTest, ThatAreGood_AreTaken) {
+TEST_F(CertificatesTest, ValidOnes_AreAccepted) {
   EXPECT_EQ(why_refused(good_), "");
   EXPECT_EQ(why_refused(ours_.issue({.name = "for-servers", .usage = "serverAuth"})), "");
   const Certificates pem = read_certificates(good_);
@@ -60,7 +60,7 @@ TEST_F(CertificatesTest, ThatAreGood_AreTaken) {
   EXPECT_THAT(pem.key, HasSubstr("PRIVATE KEY"));
 }
 
-TEST_F(CertificatesTest, ThatAreNot_AreRefusedWithTheirFileAndThisProcess) {
+TEST_F(CertificatesTest, InvalidOnes_AreRefusedWithTheirFileAndThisProcess) {
   const TlsFiles expired = ours_.issue({.name = "expired", .from = hours(-48), .until = hours(-1)});
   const TlsFiles early = ours_.issue({.name = "early", .from = hours(1), .until = hours(48)});
   const TlsFiles other = ours_.issue({.name = "other"});
@@ -127,7 +127,7 @@ struct Ends {
   std::unique_ptr<TlsSession> here, there;
 };
 
-TEST_F(CertificatesTest, TwoOfOneAuthority_TalkInSecret) {
+TEST_F(CertificatesTest, TwoOfOneAuthority_ExchangeEncryptedData) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1} << 20}) {
     Ends ends(good_, ours_.issue({.name = "there", .usage = "serverAuth"}));
     EXPECT_FALSE(ends.here->is_open());
@@ -179,7 +179,7 @@ TEST_F(CertificatesTest, CertificatesOfAnotherAuthority_AreRefusedByBothSidesWit
   EXPECT_THAT(half.here->trouble(), HasSubstr("does not accept this process's certificate in '"));
 }
 
-TEST_F(CertificatesTest, ThatExpireWhileAProcessRuns_AreRefusedByTheOthers) {
+TEST_F(CertificatesTest, OnesThatExpireWhileAProcessRuns_AreRefusedByTheOthers) {
   const TlsFiles expires = ours_.issue({.name = "expires", .until = std::chrono::seconds(2)});
   Ends connects(expires, good_), accepts(good_, expires);
   std::this_thread::sleep_for(std::chrono::seconds(3));

@@ -40,7 +40,7 @@ class CsvTest : public ::testing::Test {
   std::filesystem::path path_;
 };
 
-TEST_F(CsvTest, PlainTextGivesItsRows) {
+TEST_F(CsvTest, PlainText_GivesItsRows) {
   Table table = read_csv(write("1,2.5\r\n-3,4e2\n"));
   EXPECT_EQ(table.rows, 2);
   EXPECT_EQ(table.columns, 2);
@@ -54,7 +54,7 @@ TEST_F(CsvTest, NumbersTooSmallForAFloat_AreRounded) {
   EXPECT_TRUE(std::signbit(table.values[1]) && std::signbit(table.values[3]));
 }
 
-TEST_F(CsvTest, SeveralMembersOfGzip_AreReadWhole_AndOtherBytesBehindThemAreAnError) {
+TEST_F(CsvTest, SeveralMembersOfGzip_AreReadWhole_AndTrailingBytesAreAnError) {
   std::string bytes;
   for (const char* row : {"1,2\n", "3,4\n"}) {
     gzFile file = gzopen(path_.c_str(), "wb");
@@ -72,7 +72,7 @@ TEST_F(CsvTest, SeveralMembersOfGzip_AreReadWhole_AndOtherBytesBehindThemAreAnEr
   }
 }
 
-TEST_F(CsvTest, CompressedTextGivesTheSame_AndCutOffIsAnError) {
+TEST_F(CsvTest, CompressedText_IsRead_AndIsAnErrorIfCutOff) {
   gzFile file = gzopen(path_.c_str(), "wb");
   std::string text;
   for (int i = 0; i < 5000; ++i) text += std::to_string(i * 7919 % 1000) + "\n";
@@ -83,7 +83,7 @@ TEST_F(CsvTest, CompressedTextGivesTheSame_AndCutOffIsAnError) {
   EXPECT_THROW(read_csv(path_), DataError);
 }
 
-TEST_F(CsvTest, DamagedTextIsNamedByLineAndColumn) {
+TEST_F(CsvTest, DamagedText_IsAnErrorThatNamesLineAndColumn) {
   EXPECT_THAT(error_of("1,2\n3,x7\n"), HasSubstr("line 2 column 2: expected a number, got 'x7'"));
   EXPECT_THAT(error_of("\n1,2\n\n\n3,x\n"), HasSubstr("line 5 column 2"));
   EXPECT_THAT(error_of("1,2\n\n3\n"), HasSubstr("line 3 has 1 columns"));
@@ -94,7 +94,7 @@ TEST_F(CsvTest, DamagedTextIsNamedByLineAndColumn) {
   EXPECT_THAT(error_of(""), HasSubstr("has no rows"));
 }
 
-TEST_F(CsvTest, MissingFileIsNamed) {
+TEST_F(CsvTest, AMissingFile_IsNamed) {
   try {
     read_csv("/nonexistent/digits.csv");
     FAIL();
@@ -103,7 +103,7 @@ TEST_F(CsvTest, MissingFileIsNamed) {
   }
 }
 
-TEST(Shuffled, IsAPermutationThatTheSeedDecides) {
+TEST(Shuffled, IsAPermutationThatDependsOnTheSeed) {
   auto order = shuffled(100, 7);
   EXPECT_EQ(order, shuffled(100, 7));
   EXPECT_NE(order, shuffled(100, 8));

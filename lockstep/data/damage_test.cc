@@ -231,7 +231,7 @@ class Damage : public ::testing::TestWithParam<Format> {
   int errors_ = 0;
 };
 
-TEST_P(Damage, AFileThatIsCutOffAnywhereIsNeverReadWrongly) {
+TEST_P(Damage, AFileCutOffAnywhere_IsNeverReadWrongly) {
   for (const auto& [name, bytes] : GetParam().files) {
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       write_file(folder_.path() / name, bytes.substr(0, size));
@@ -246,7 +246,7 @@ TEST_P(Damage, AFileThatIsCutOffAnywhereIsNeverReadWrongly) {
   }
 }
 
-TEST_P(Damage, ABitThatIsTurnedAnywhereCrashesNothing) {
+TEST_P(Damage, AFlippedBitAnywhere_CrashesNothing) {
   for (const auto& [name, bytes] : GetParam().files) {
     for (std::size_t at = 0; at < std::min<std::uint64_t>(bytes.size(), GetParam().flips_until); ++at) {
       // Large files have one bit of each byte flipped.
@@ -265,7 +265,7 @@ TEST_P(Damage, ABitThatIsTurnedAnywhereCrashesNothing) {
   }
 }
 
-TEST_P(Damage, BytesBehindTheEnd_AreReadOrRefused) {
+TEST_P(Damage, TrailingBytes_AreReadOrRefused) {
   for (const auto& [name, bytes] : GetParam().files) {
     const std::map<std::string, Allowed> behind = {{bytes, GetParam().joined},
                                                    {"x", GetParam().trailing},
@@ -306,7 +306,7 @@ TEST(Formats, MoreShardsThanOpenFiles_AreAllRead) {
   EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-TEST_P(Damage, ADamagedIndexIsFoundOrMadeAnew) {
+TEST_P(Damage, ADamagedIndex_ChangesNoRecord) {
   // Indexes stand beside the files; formats without an index have none.
   std::map<std::string, std::string> indexes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {

@@ -35,7 +35,7 @@ std::vector<std::int32_t> tokens_of(const Source& source, std::uint64_t i) {
   return field(source.read(i), "tokens").values<std::int32_t>();
 }
 
-TEST_F(FormatsTest, TokenFilesOfEachWidthGiveTheirWindows) {
+TEST_F(FormatsTest, TokenFilesOfEachWidth_GiveTheirWindows) {
   const std::vector<std::uint16_t> narrow = {1, 2, 3, 4, 5, 6, 7, 65535};
   const std::vector<std::uint32_t> wide = {1, 2, 3, 4, 5, 6, 7, 65535};
   for (const TokensPtr& tokens :
@@ -54,14 +54,14 @@ TEST_F(FormatsTest, TokenFilesOfEachWidthGiveTheirWindows) {
   }
 }
 
-TEST_F(FormatsTest, TokensThatNoVocabularyHasAreErrors) {
+TEST_F(FormatsTest, TokensAbove31Bits_AreErrors) {
   const SourcePtr source =
       windows(tokens_u32(write("a.u32", les(std::vector<std::uint32_t>{1, 0x80000000u}))), {.length = 2});
   EXPECT_THAT(error_of<DataError>([&] { source->read(0); }),
               HasSubstr("a.u32 at byte 4: token 1 is 2147483648"));
 }
 
-TEST_F(FormatsTest, MegatronFilesKnowTheirDocuments) {
+TEST_F(FormatsTest, MegatronFiles_GiveDocumentsAndSegments) {
   // Five sequences, three documents: of sequences 0 and 1, of 2, of 3 and 4. The third sequence is empty.
   write("m.idx", megatron_index({3, 2, 0, 4, 1}, {0, 2, 3, 5}));
   write("m.bin", les(std::vector<std::uint16_t>{10, 11, 12, 20, 21, 40, 41, 42, 43, 50}));
@@ -78,7 +78,7 @@ TEST_F(FormatsTest, MegatronFilesKnowTheirDocuments) {
   EXPECT_THAT(field(packed->read(1), "segments").values<std::int32_t>(), ElementsAre(0, 1, 1, 1, 1));
 }
 
-TEST_F(FormatsTest, NpyFilesSideBySideAreRowsOfFields) {
+TEST_F(FormatsTest, SeveralNpyFiles_AreTheFieldsOfRecords) {
   const SourcePtr source =
       npy({{"x", write("x.npy", npy_file("<f4", "(3, 2)", les(std::vector<float>{1, 2, 3, 4, 5, 6})))},
            {"y", write("y.npy", npy_file("<i8", "(3,)", les(std::vector<std::int64_t>{7, 8, 9})))},
@@ -89,7 +89,7 @@ TEST_F(FormatsTest, NpyFilesSideBySideAreRowsOfFields) {
   EXPECT_THAT(field(source->read(2), "y").values<std::int64_t>(), ElementsAre(9));
 }
 
-TEST_F(FormatsTest, NpyFilesThatCannotBeRowsAreErrors) {
+TEST_F(FormatsTest, NpyFilesThatCannotBeRecords_AreErrors) {
   const std::string four = les(std::vector<float>{1, 2, 3, 4});
   for (auto [file, expected] : std::vector<std::pair<std::string, std::string>>{
            {npy_file(">f4", "(2, 2)", four), "values of type '>f4' are not supported"},
@@ -109,7 +109,7 @@ TEST_F(FormatsTest, NpyFilesThatCannotBeRowsAreErrors) {
   EXPECT_THAT(error_of<DataError>([&] { npy({{"a", a}, {"b", b}}); }), HasSubstr("b.npy has 2 rows, and"));
 }
 
-TEST_F(FormatsTest, LinesAreGivenWithoutTheirEnds) {
+TEST_F(FormatsTest, Lines_AreGivenWithoutTheirLineEndings) {
   auto texts = [&](const std::string& bytes) {
     const SourcePtr source = lines(write("a.txt", bytes));
     std::vector<std::string> found;
@@ -122,7 +122,7 @@ TEST_F(FormatsTest, LinesAreGivenWithoutTheirEnds) {
   EXPECT_THAT(texts(""), ElementsAre());
 }
 
-TEST_F(FormatsTest, JsonLinesGiveTheirMembers) {
+TEST_F(FormatsTest, JsonLines_GiveTheirMembersAsFields) {
   const SourcePtr source = jsonl(write("a.jsonl",
                                        "\n  \n{\"text\": \"h\\u00e9\", \"id\": 7, \"score\": 0.5, "
                                        "\"ok\": true, \"none\": null}\n \r\n\n"
@@ -136,7 +136,7 @@ TEST_F(FormatsTest, JsonLinesGiveTheirMembers) {
   EXPECT_EQ(field(source->read(1), "mixed").text(), "[1,\"a\"]");
 }
 
-TEST_F(FormatsTest, DamagedJsonIsNamedByRecordAndPlace) {
+TEST_F(FormatsTest, DamagedJson_IsNamedByRecordAndPlace) {
   const SourcePtr source =
       jsonl(write("a.jsonl", "{}\n{\"a\": 1,}\n[1]\n" + std::string(100000, '[') + "\n"));
   EXPECT_EQ(source->read(0).size(), 0u);
@@ -146,7 +146,7 @@ TEST_F(FormatsTest, DamagedJsonIsNamedByRecordAndPlace) {
   EXPECT_THAT(error_of<DataError>([&] { source->read(3); }), HasSubstr("nested deeper"));
 }
 
-TEST_F(FormatsTest, TfRecordsGiveTheirBytesAndTheirExamples) {
+TEST_F(FormatsTest, TfRecords_GiveTheirBytesAndExamples) {
   EXPECT_EQ(internal::crc32c("123456789"), 0xe3069283u);  // The check value of the CRC's definition.
   const std::string packed_floats = proto(1, les(std::vector<float>{1.5f, -2}));
   const std::string single_float = std::string("\x0d", 1) + le(3.0f);
@@ -171,7 +171,7 @@ TEST_F(FormatsTest, TfRecordsGiveTheirBytesAndTheirExamples) {
               HasSubstr("compressed by gzip"));
 }
 
-TEST_F(FormatsTest, MdsColumnsOfEveryEncodingAreRead) {
+TEST_F(FormatsTest, MdsColumnsOfEveryEncoding_AreRead) {
   const std::string array = le(std::uint8_t{34}) + le(std::uint8_t{2 << 2 | 1}) + le(std::uint16_t{1}) +
                             le(std::uint16_t{2}) + les(std::vector<float>{1, 2});
   const std::string typed = le(std::uint8_t{1 << 2 | 0}) + le(std::uint8_t{3}) + std::string("\1\2\3", 3);
@@ -202,7 +202,7 @@ TEST_F(FormatsTest, MdsColumnsOfEveryEncodingAreRead) {
   EXPECT_EQ(source->place(2), (folder_.path() / "d/shard.00001.mds").string() + " record 0");
 }
 
-TEST_F(FormatsTest, MdsFoldersThatCannotBeReadAreErrors) {
+TEST_F(FormatsTest, MdsFoldersThatCannotBeRead_AreErrors) {
   auto error = [&](const std::string& shard) {
     write("d/index.json", R"({"version": 2, "shards": [)" + shard + "]}");
     return error_of<DataError>([&] { mds(folder_.path() / "d")->read(0); });
@@ -219,7 +219,7 @@ TEST_F(FormatsTest, MdsFoldersThatCannotBeReadAreErrors) {
   EXPECT_THAT(error(zipped), HasSubstr("compressed form only"));
 }
 
-TEST_F(FormatsTest, TarMembersOfOneNameAreOneRecord) {
+TEST_F(FormatsTest, TarMembersOfOneName_FormOneRecord) {
   const std::string long_name = "deep/" + std::string(150, 'n') + "/7.jpg";
   const std::string pax = "path=pax/9.txt\n";
   const std::string pax_entry = std::to_string(pax.size() + 3) + " " + pax;
@@ -247,7 +247,7 @@ TEST_F(FormatsTest, TarMembersOfOneNameAreOneRecord) {
                                  "8 bin=binary", "up/per/q txt=prefix"));
 }
 
-TEST_F(FormatsTest, TarFilesThatCannotBeReadAreErrors) {
+TEST_F(FormatsTest, TarFilesThatCannotBeRead_AreErrors) {
   auto error = [&](const std::string& bytes) {
     const std::string url = write("a.tar", bytes);
     return error_of<DataError>([&] { read_all(*tar(url)); });
@@ -388,7 +388,7 @@ TEST_F(FormatsTest, NpyFilesOfEveryDtype_AreRead) {
   EXPECT_EQ(dtypes, 14);
 }
 
-TEST_F(FormatsTest, MissingFilesAreNamed) {
+TEST_F(FormatsTest, MissingFiles_AreNamed) {
   const std::string gone = folder_.path() / "gone";
   for (const std::function<void()>& open : std::vector<std::function<void()>>{
            [&] { tokens_u16(gone); }, [&] { tokens_llm_c(gone); }, [&] { tokens_megatron(gone); },

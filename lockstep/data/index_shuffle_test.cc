@@ -44,7 +44,7 @@ TEST(IndexShuffle, IsAPermutationOfEverySmallNumber) {
   }
 }
 
-TEST(IndexShuffle, LargeSizes_HoldNoNumberTwice) {
+TEST(IndexShuffle, LargeSizes_RepeatNoNumber) {
   for (std::uint64_t n : {std::uint64_t{1} << 20, std::uint64_t{999983}, std::uint64_t{1000000007},
                           (std::uint64_t{1} << 40) + 1, std::uint64_t{1} << 62}) {
     IndexShuffle shuffle(n, 5);
@@ -61,7 +61,7 @@ TEST(IndexShuffle, LargeSizes_HoldNoNumberTwice) {
   EXPECT_THROW(IndexShuffle((std::uint64_t{1} << 62) + 1, 0), ShapeError);
 }
 
-TEST(IndexShuffle, TheSeedAndTheNumberDecideTheOrder) {
+TEST(IndexShuffle, TheOrder_DependsOnSeedAndSize_AndStaysTheSame) {
   EXPECT_EQ(order(1000, 7), order(1000, 7));
   EXPECT_NE(order(1000, 7), order(1000, 8));
   // Written down: a checkpoint of today must find the same order in a later version.
@@ -71,7 +71,7 @@ TEST(IndexShuffle, TheSeedAndTheNumberDecideTheOrder) {
   EXPECT_EQ(index_shuffle(999999999, 1000000000, 1), 741335955u);
 }
 
-TEST(IndexShuffle, FewNumbersTakeEveryOrderEquallyOften) {
+TEST(IndexShuffle, FewNumbers_TakeEveryOrderEquallyOften) {
   std::map<std::vector<std::uint64_t>, std::uint64_t> counts;
   for (std::uint64_t seed = 0; seed < 24000; ++seed) ++counts[order(4, seed)];
   ASSERT_EQ(counts.size(), 24u);
@@ -110,7 +110,7 @@ TEST(IndexShuffle, FewNumbers_PutNeighboursAtEveryDistanceEquallyOften) {
   }
 }
 
-TEST(IndexShuffle, EachPlaceHoldsEachNumberEquallyOften) {
+TEST(IndexShuffle, EachPlace_HoldsEachNumberEquallyOften) {
   for (std::uint64_t n : {std::uint64_t{17}, std::uint64_t{30}, std::uint64_t{64}, std::uint64_t{97}}) {
     std::vector<std::uint64_t> counts(n * n);
     for (std::uint64_t seed = 0; seed < 20000; ++seed) {
@@ -121,7 +121,7 @@ TEST(IndexShuffle, EachPlaceHoldsEachNumberEquallyOften) {
   }
 }
 
-TEST(IndexShuffle, NeighboursComeToLieAnywhere) {
+TEST(IndexShuffle, Neighbours_ComeToEveryDistanceEquallyOften) {
   // How far, around the circle, what stands beside each other was apart before: every distance is as likely.
   for (std::uint64_t n : {std::uint64_t{1009}, std::uint64_t{100000}, std::uint64_t{1} << 33}) {
     std::vector<std::uint64_t> counts(50);

@@ -112,7 +112,7 @@ LOCKSTEP_CHILD(load_all) {
   say("done");
 }
 
-TEST(LoaderProcesses, OverAnyNumberOfProcessesAndAnyShardingTheSameBatchesCome) {
+TEST(LoaderProcesses, AnyNumberOfProcessesAndAnySharding_GiveTheSameBatches) {
   for (int processes : {1, 2, 4, 8}) {
     SCOPED_TRACE(processes);
     for (const auto& result : run_processes(job("load_all", processes))) {
@@ -147,7 +147,7 @@ LOCKSTEP_CHILD(load_some) {
     std::filesystem::copy_file(own, file, std::filesystem::copy_options::overwrite_existing);
 }
 
-TEST(LoaderProcesses, AJobOfAnotherSizeGoesOnWhereTheFirstStopped) {
+TEST(LoaderProcesses, AJobOfAnotherSize_ContinuesWhereTheFirstStopped) {
   testing::TemporaryFolder folder;
   const std::string file = folder.path() / "state";
   std::string log;
@@ -175,7 +175,7 @@ LOCKSTEP_CHILD(load_differently) {
   }
 }
 
-TEST(LoaderProcesses, OneThatLoadsSomethingElseIsAnErrorOnAll) {
+TEST(LoaderProcesses, DifferentDataInOneProcess_IsAnErrorOnAll) {
   for (const auto& result : run_processes(job("load_differently", 4))) {
     EXPECT_THAT(result.log, AllOf(HasSubstr("diverged: [Loader] the processes do not load the same data"),
                                   HasSubstr("what differs: the seed (fingerprint"), HasSubstr("on [0, 1, 3]"),

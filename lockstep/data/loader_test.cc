@@ -52,7 +52,7 @@ std::vector<std::int32_t> rest_of(Loader& loader) {
   return found;
 }
 
-TEST(Loader, BatchesHaveTheRecordsOfTheOrder_AndTheLastIsPadded) {
+TEST(Loader, Batches_HaveTheRecordsInOrder_AndTheLastIsPadded) {
   Loader loader(counting(10), {.batch = {4}, .sharding = by_rows(), .seed = 3});
   const Order order({10}, Mixture({1}), 1, 3);
   EXPECT_EQ(loader.batches(), 3u);
@@ -83,7 +83,7 @@ TEST(Loader, ABatchIsATree_AndItsFieldsAreNamed) {
   EXPECT_THAT(error_of<DataError>([&] { batch["y"]; }), HasSubstr("no field 'y'; there are label, x"));
 }
 
-TEST(Loader, AfterAnyNumberOfBatchesTheStateGoesOnWithTheNext) {
+TEST(Loader, AStateAfterAnyNumberOfBatches_ContinuesWithTheNext) {
   const LoaderOptions options{.batch = {4}, .sharding = by_rows(), .epochs = 2, .seed = 5};
   const std::vector<Weighted> sources = {{counting(13), 0.7}, {counting(9, 1000), 0.3}};
   Loader whole(sources, options);
@@ -134,7 +134,7 @@ TEST(Loader, AStateOfAnotherLoaderIsRefused_NamingWhatDiffers) {
   EXPECT_THROW(LoaderState::from_bytes(damaged.to_bytes()), DataError);
 }
 
-TEST(Loader, AFileThatHasChangedSinceIsAnotherOne) {
+TEST(Loader, AStateOfAFileChangedSince_IsRefused) {
   testing::TemporaryFolder folder;
   const auto path = folder.path() / "tokens";
   auto open = [&] { return windows(tokens_u16(path), {.length = 4}); };
@@ -146,7 +146,7 @@ TEST(Loader, AFileThatHasChangedSinceIsAnotherOne) {
               HasSubstr("the files, or"));
 }
 
-TEST(Loader, OptionsThatCannotBeAreErrors) {
+TEST(Loader, InvalidOptions_AreErrors) {
   EXPECT_THROW(Loader(counting(3), {}), DataError);
   EXPECT_THROW(Loader(counting(3), {.batch = {0}}), DataError);
   EXPECT_THROW(Loader(counting(3), {.batch = {1 << 20, 1 << 20}}), DataError);
@@ -220,7 +220,7 @@ TEST(Loader, StateOfFormat1_IsRestored_WhereTheOrderIsTheSame) {
   }
 }
 
-TEST(Loader, RecordsThatAreNotAlikeAreNamed) {
+TEST(Loader, RecordsOfDifferentFields_AreAnErrorThatNamesThem) {
   std::vector<Record> records(6, Record{{"x", Field::scalar(1.0f)}});
   records[5] = {{"x", Field::of(std::vector<float>{1, 2})}};
   Loader loader(in_memory(records), {.batch = {3}, .seed = std::nullopt});
@@ -266,7 +266,7 @@ TEST(Loader, CanBeDestroyedAtAnyTime) {
   }
 }
 
-TEST(Loader, ALongWaitIsSaid_WithWhatIsWaitedFor_AndItsEnd) {
+TEST(Loader, ALongWait_IsReportedWithWhatItWaitsFor_AndItsEnd) {
   const SourcePtr source = map(counting(8), "slow", [&](Record record) {
     if (field(record, "label").values<std::int64_t>()[0] == 5) std::this_thread::sleep_for(1600ms);
     return record;
@@ -297,7 +297,7 @@ std::int64_t resident_memory() {
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-TEST(Loader, ABillionRecordsAreResumedAtOnce_InConstantMemory) {
+TEST(Loader, ABillionRecords_AreResumedAtOnceInConstantMemory) {
   const std::uint64_t billion = 1'000'000'000;
   const LoaderOptions options{.batch = {64}, .epochs = 3, .seed = 1};
   Loader warm(counting(1000), options);

@@ -32,7 +32,7 @@ void expect_fair(const Mixture& mixture) {
   }
 }
 
-TEST(Mixture, CountsStayWithinOneOfTheSharesAtEveryPosition) {
+TEST(Mixture, Counts_DifferByAtMostOneFromTheShares_AtEveryPosition) {
   std::mt19937_64 random(1);
   for (std::vector<double> weights : {std::vector<double>{1},
                                       {1, 1},
@@ -53,7 +53,7 @@ TEST(Mixture, CountsStayWithinOneOfTheSharesAtEveryPosition) {
   }
 }
 
-TEST(Mixture, DecimalWeightsAreExact_AndOthersRounded) {
+TEST(Mixture, DecimalWeights_AreExact_OthersAreRounded) {
   EXPECT_THAT(Mixture({0.7, 0.2, 0.1}).weights(), ElementsAre(7, 2, 1));
   EXPECT_THAT(Mixture({70, 20, 10}).weights(), ElementsAre(7, 2, 1));
   EXPECT_THAT(Mixture({0.5, 0.25, 0.25}).weights(), ElementsAre(2, 1, 1));
@@ -63,7 +63,7 @@ TEST(Mixture, DecimalWeightsAreExact_AndOthersRounded) {
   EXPECT_THAT(rare.weights(), ElementsAre(65535, 1));
 }
 
-TEST(Mixture, AnyPositionIsFoundAtOnce) {
+TEST(Mixture, AFarPosition_IsFoundDirectly) {
   const Mixture mixture({3, 2});
   const std::uint64_t far = 5'000'000'000'000'003;
   EXPECT_EQ(mixture.at(far).count,
@@ -71,7 +71,7 @@ TEST(Mixture, AnyPositionIsFoundAtOnce) {
   EXPECT_EQ(mixture.position(mixture.at(far).source, mixture.at(far).count), far);
 }
 
-TEST(Mixture, WeightsThatAreNoneAreErrors) {
+TEST(Mixture, InvalidWeights_AreErrors) {
   for (const std::vector<double>& weights :
        {std::vector<double>{}, {0}, {1, -1}, {std::nan("")}, {1, INFINITY}})
     EXPECT_THROW(Mixture{weights}, DataError);

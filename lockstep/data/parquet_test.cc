@@ -91,7 +91,7 @@ Record row(std::int32_t i) {
   return record;
 }
 
-TEST_F(Parquet, RowsAreAsTheyWereWritten) {
+TEST_F(Parquet, Rows_EqualThoseWritten) {
   const SourcePtr source = parquet(kRows, {.columns = kFields});
   ASSERT_EQ(source->size(), 20u);
   for (std::int32_t i : {0, 6, 7, 13, 14, 19, 4, 3}) {
@@ -151,7 +151,7 @@ std::size_t resident_memory() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) >> 20;
 }
 
-TEST_F(Parquet, GroupsOfFixedSizeBinaries_CountInTheCache) {
+TEST_F(Parquet, GroupsOfFixedSizeBinaries_CountForTheCacheLimit) {
   // 8 groups of 8 MiB.
   const SourcePtr source = parquet(LOCKSTEP_DATA_TESTDATA "/fixed.parquet", {.cache_bytes = 10 << 20});
   ASSERT_EQ(source->size(), 64u);
@@ -181,7 +181,7 @@ TEST_F(Parquet, JoinedFiles_AreAnError) {
   }
 }
 
-TEST_F(Parquet, DamageIsFound) {
+TEST_F(Parquet, ADamagedFile_IsAnErrorThatNamesIt) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "damaged.parquet", whole = read_file(kRows);
   ASSERT_GT(whole.size(), 1000u);

@@ -42,7 +42,7 @@ std::vector<std::int64_t> all(const Source& source) {
   return found;
 }
 
-TEST(Source, SourcesAreJoinedCutAndChanged) {
+TEST(Source, Sources_AreConcatenatedSlicedAndMapped) {
   const SourcePtr source = concat({numbers(3), in_memory({}), slice(numbers(10), 7, 9)});
   EXPECT_THAT(all(*source), ElementsAre(0, 1, 2, 7, 8));
   EXPECT_EQ(source->place(4), "numbers record 8");
@@ -58,7 +58,7 @@ TEST(Source, SourcesAreJoinedCutAndChanged) {
               HasSubstr("bad of numbers record 7: oh"));
 }
 
-TEST(Source, TheFingerprintTellsSourcesApart) {
+TEST(Source, DifferentSources_HaveDifferentFingerprints) {
   auto same = [](Record record) { return record; };
   std::set<Fingerprint> found;
   const std::vector<SourcePtr> sources = {numbers(3),
@@ -109,7 +109,7 @@ TEST(Source, TheIndexOfAFilter_IsMadeOnceAndStored) {
               HasSubstr("broken of numbers record 4321: oh"));
 }
 
-TEST(Source, PackedWindowsAreTheValuesOfAllRecordsOneAfterTheOther) {
+TEST(Source, PackedWindows_HoldAllRecordsInOrder) {
   testing::TemporaryFolder folder;
   std::vector<Record> records;
   std::vector<std::int32_t> stream, owners;
@@ -194,7 +194,7 @@ TEST(StoredNumbers, FilesOfKilledProcesses_DisturbNoOther_AndAreRemovedLater) {
   EXPECT_EQ(count, 3u + 1 + 4) << "file, index, another's; the locked one; the new ones";
 }
 
-TEST(StoredNumbers, AnyNumberIsFound_AlsoAtTheBordersOfBlocks) {
+TEST(StoredNumbers, EachNumber_IsFound_AlsoAtBlockBoundaries) {
   testing::TemporaryFolder folder;
   for (std::uint64_t count : {0, 1, 510, 511, 512, 1022, 1023, 200000}) {
     auto made = internal::stored_numbers("test", "", "squares", count, {.folder = folder.path()},
@@ -216,7 +216,7 @@ TEST(StoredNumbers, AnyNumberIsFound_AlsoAtTheBordersOfBlocks) {
   }
 }
 
-TEST(StoredNumbers, ConcurrentRequests_MakeTheNumbersOnce) {
+TEST(StoredNumbers, ConcurrentRequests_ComputeTheNumbersOnce) {
   testing::TemporaryFolder folder;
   std::atomic<int> made = 0;
   std::vector<std::jthread> threads;
@@ -235,7 +235,7 @@ TEST(StoredNumbers, ConcurrentRequests_MakeTheNumbersOnce) {
   EXPECT_EQ(made, 1);
 }
 
-TEST(StoredNumbers, TheIndexOfAFileThatHasChangedIsMadeAnew_AndNothingElseIsLeft) {
+TEST(StoredNumbers, TheIndexOfAChangedFile_IsReplaced_AndNothingElseIsLeft) {
   testing::TemporaryFolder folder;
   const auto path = folder.path() / "a.txt";
   write_file(path, "one\ntwo\n");
@@ -265,7 +265,7 @@ TEST(StoredNumbers, AFifoInPlaceOfAnIndex_IsReplacedWithoutWaitingForAWriter) {
   EXPECT_TRUE(std::filesystem::is_regular_file(index));
 }
 
-TEST(StoredNumbers, AnIndexThatCannotStandBesideTheFileGoesToTheCacheFolder) {
+TEST(StoredNumbers, AnIndexThatCannotBeBesideTheFile_GoesToTheCacheFolder) {
   testing::TemporaryFolder folder, cache;
   const auto path = folder.path() / "none" / "a.txt";
   setenv("LOCKSTEP_DATA_CACHE", cache.path().c_str(), 1);
@@ -302,7 +302,7 @@ TEST(Order, EachEpochHasEveryRecordOnce_InAnOrderOfItsOwn) {
   EXPECT_EQ(plain.at(12345), (Order::Place{0, 123, 45}));
 }
 
-TEST(Order, AMixtureEndsWhereASourceWouldBeReadOnceMore) {
+TEST(Order, AMixture_EndsWhenASourceHasBeenReadInAllEpochs) {
   const Order order({30, 1000}, Mixture({3, 7}), 2, 1);
   std::vector<std::vector<int>> counts = {std::vector<int>(30), std::vector<int>(1000)};
   for (std::uint64_t k = 0; k < order.end(); ++k) ++counts[order.at(k).source][order.at(k).record];

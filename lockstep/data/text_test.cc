@@ -34,13 +34,13 @@ class TextTest : public ::testing::Test {
   std::filesystem::path path_;
 };
 
-TEST_F(TextTest, PlainTextIsReadAsItIs) {
+TEST_F(TextTest, PlainText_IsReadUnchanged) {
   const std::string text("a\r\n\0b", 5);
   std::ofstream(path_, std::ios::binary) << text;
   EXPECT_EQ(read_text(path_), text);
 }
 
-TEST_F(TextTest, CompressedTextIsReadAsItWas_AndCutOffIsAnError) {
+TEST_F(TextTest, CompressedText_IsReadUnchanged_AndIsAnErrorIfCutOff) {
   const std::string text(200000, 'x');
   gzFile file = gzopen(path_.c_str(), "wb");
   gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
@@ -50,7 +50,7 @@ TEST_F(TextTest, CompressedTextIsReadAsItWas_AndCutOffIsAnError) {
   EXPECT_THAT(error(), AllOf(HasSubstr("[read_text] "), HasSubstr(path_), HasSubstr("damaged or cut off")));
 }
 
-TEST_F(TextTest, AMissingFileIsNamed) {
+TEST_F(TextTest, AMissingFile_IsNamed) {
   EXPECT_THAT(error(), AllOf(HasSubstr("[read_text] cannot open "), HasSubstr(path_)));
 }
 

@@ -44,7 +44,7 @@ std::map<std::string, Use> readers() {
           {"read_text", [](const std::string& url) { read_text(url); }}};
 }
 
-TEST(DataUrls, UrlsThatNameNoPlace_AreRefusedByAllReaders) {
+TEST(DataUrls, InvalidUrls_AreRefusedByAllReaders) {
   for (const auto& [name, use] : readers()) {
     storage::expect_refused(name, storage::bad_urls(), use);
     storage::expect_refused(

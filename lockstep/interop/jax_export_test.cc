@@ -139,7 +139,7 @@ LOCKSTEP_CHILD(train_process) {
 
 class Transformer : public ::testing::TestWithParam<std::pair<int, int>> {};
 
-TEST_P(Transformer, HasJaxsNumbersAndDerivatives) {
+TEST_P(Transformer, HasJaxsValuesAndDerivatives) {
   const auto [processes, devices_each] = GetParam();
   if (processes == 1) return train();
   for (const auto& result : testing::run_processes({.count = processes,
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Processes, Transformer,
                          ::testing::Values(std::pair(1, 4), std::pair(2, 2), std::pair(4, 1)),
                          [](const auto& info) { return std::to_string(info.param.first); });
 
-TEST(JaxExport, OperationsHaveJaxsNumbersOnOneDeviceAndOnFour) {
+TEST(JaxExport, Operations_HaveJaxsValues_OnOneDeviceAndOnFour) {
   const JaxExport exported = import_jax_export(file("operations.bin"));
   const std::vector<Array> arguments = arrays(cases()["operations"]["arguments"]);
   const ExportedFunction function = exported.on();
@@ -170,7 +170,7 @@ TEST(JaxExport, TakesTheBranchOfItsPlatform) {
                 cases()["two_platforms"]["results"], exported.out_avals());
 }
 
-TEST(JaxExport, SaysWhatTheFunctionTakes) {
+TEST(JaxExport, DescribesTheFunctionsInputsAndMesh) {
   const JaxExport exported = import_jax_export(file("transformer_loss.bin"));
   EXPECT_EQ(exported.function_name(), "loss");
   EXPECT_EQ(exported.nr_devices(), 4);
@@ -182,7 +182,7 @@ TEST(JaxExport, SaysWhatTheFunctionTakes) {
   EXPECT_EQ(exported.in_shardings(square()).back(), NamedSharding(square(), PartitionSpec("rows")));
 }
 
-TEST(JaxExport, RefusesWhatCannotRunSayingWhatItIs) {
+TEST(JaxExport, AFunctionThatCannotRun_IsRefusedWithTheReason) {
   const std::pair<const char*, std::vector<const char*>> read[] = {
       {"symbolic", {"symbolic dimension 'rows'", "[0]"}},
       {"effects", {"effects", "Shouting"}},
@@ -212,7 +212,7 @@ std::string with_field(std::string bytes, int place, std::uint16_t value) {
   return bytes;
 }
 
-TEST(JaxExport, RefusesOtherVersionsSayingWhichItReads) {
+TEST(JaxExport, AnotherVersion_IsRefusedWithTheVersionsThatAreRead) {
   const std::string whole = file("two_platforms.bin");
   const auto error = [](const std::string& bytes) {
     return error_of<Error>([&] { import_jax_export(bytes).on(); });
@@ -234,7 +234,7 @@ TEST(JaxExport, RefusesOtherVersionsSayingWhichItReads) {
   EXPECT_THAT(error(bytecode), HasSubstr("MLIR bytecode of version 99; this Lockstep reads up to "));
 }
 
-TEST(JaxExport, IsAFunctionAsOthersAre_WithinJitVmapAndDerivatives) {
+TEST(JaxExport, WithinJitVmapAndDerivatives_IsAFunctionLikeOthers) {
   const ExportedFunction function = import_jax_export(file("two_platforms.bin")).on();
   const auto f = [&](const Array& x) { return function({x})[0]; };
   const Array x = arrays(cases()["two_platforms"]["arguments"])[0];
@@ -249,7 +249,7 @@ TEST(JaxExport, IsAFunctionAsOthersAre_WithinJitVmapAndDerivatives) {
   EXPECT_EQ(jit([&](const Array& x) { return f(f(x)); })(x).to_host<float>(), f(plain).to_host<float>());
 }
 
-TEST(JaxExport, ItsDerivativeIsThatOfAFunctionAround) {
+TEST(JaxExport, WithinAnotherFunction_HasTheDerivativeOfTheWhole) {
   const Mesh mesh = square();
   const JaxExport exported = import_jax_export(file("transformer_loss.bin"));
   const ExportedFunction loss = exported.on(mesh);
@@ -279,14 +279,14 @@ LOCKSTEP_CHILD(plan_process) {
   testing::say("planned");
 }
 
-TEST(JaxExport, IsPlannedForDescribedDevices) {
+TEST(JaxExport, CanBePlannedForDescribedDevices) {
   const auto result =
       testing::run_processes({.child = "plan_process", .env = {{"LOCKSTEP_TOPOLOGY", "cpu:2x2"}}})[0];
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, HasSubstr("planned"));
 }
 
-TEST(JaxExport, RefusesOtherArgumentsAndMeshes) {
+TEST(JaxExport, OtherArgumentsOrMeshes_AreRefused) {
   const JaxExport exported = import_jax_export(file("transformer_loss.bin"));
   EXPECT_THAT(error_of<ShardingError>([&] { exported.on(); }), HasSubstr("for 4 devices (data=2, model=2)"));
   EXPECT_THAT(error_of<ShardingError>([&] {
@@ -309,7 +309,7 @@ TEST(JaxExport, RefusesOtherArgumentsAndMeshes) {
               HasSubstr("serialize(vjp_order=1)"));
 }
 
-TEST(JaxExport, RefusesDamagedBytesWhereverTheyAreDamaged) {
+TEST(JaxExport, BytesDamagedAnywhere_AreRefused) {
   const std::string whole = file("two_platforms.bin");
   EXPECT_THAT(error_of<Error>([] { import_jax_export("JAX"); }), HasSubstr("damaged or cut short"));
   // Cut and changed anywhere: an Error, or a function that is another one; never anything else.

@@ -128,7 +128,7 @@ Arrays operands(const Sizes& s, const Variant& variant, DType dtype = float32) {
   return x;
 }
 
-TEST(Attention, ByBlocks_IsThePlainOne) {
+TEST(Attention, ByBlocks_EqualsPlainAttention) {
   for (const std::int64_t key_heads : {2, 4, 1}) {
     const Sizes s{.key_heads = key_heads};
     for (const Variant& variant : variants(s)) {
@@ -141,7 +141,7 @@ TEST(Attention, ByBlocks_IsThePlainOne) {
   }
 }
 
-TEST(Attention, ByBlocksOfAnySize_IsThePlainOne) {
+TEST(Attention, ByBlocksOfAnySize_EqualsPlainAttention) {
   const Sizes s;
   const nn::AttentionOptions options = {.is_causal = true};
   const Arrays x = operands(s), plain = computed(attention(in_blocks(options, 0)), x);
@@ -149,7 +149,7 @@ TEST(Attention, ByBlocksOfAnySize_IsThePlainOne) {
     expect_all_equal(computed(attention(in_blocks(options, block)), x), plain, 2e-5);
 }
 
-TEST(Attention, ByBlocks_HasTheDTypesPrecision) {
+TEST(Attention, ByBlocks_IsAsPreciseAsItsDType) {
   for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}, {float16, 4e-3}}) {
     SCOPED_TRACE(std::string(name(dtype)));
     const Sizes s;
@@ -160,7 +160,7 @@ TEST(Attention, ByBlocks_HasTheDTypesPrecision) {
   }
 }
 
-TEST(Attention, SmallSizes_AreComputedWhole_LargeOnesByBlocks) {
+TEST(Attention, SmallSizes_AreComputedWhole_AndLargeOnesByBlocks) {
   auto text = [](std::int64_t queries, std::int64_t keys) {
     const Sizes s{.batch = 1, .queries = queries, .keys = keys, .heads = 1, .key_heads = 1};
     auto f = [](const Array& q, const Array& k, const Array& v) {
@@ -174,7 +174,7 @@ TEST(Attention, SmallSizes_AreComputedWhole_LargeOnesByBlocks) {
   EXPECT_EQ(largest_array(text(1025, 1024)), 1025 * 256);
 }
 
-TEST(Attention, ByBlocks_HasNoArrayOfAllScores_NorItsDerivativesHave) {
+TEST(Attention, ByBlocksWithDerivatives_HasNoArrayOfAllScores) {
   const Sizes s{.batch = 1, .queries = 512, .keys = 512, .heads = 2, .key_heads = 1, .features = 4};
   const Arrays x = operands(s);
   auto size_of_largest = [&](std::int64_t block, auto&& derive) {
@@ -196,7 +196,7 @@ TEST(Attention, ByBlocks_HasNoArrayOfAllScores_NorItsDerivativesHave) {
   EXPECT_LE(size_of_largest(32, second), scores / 4);
 }
 
-TEST(Attention, ByBlocks_HasDerivativesForwardsAndOfDerivatives) {
+TEST(Attention, ByBlocks_HasForwardAndSecondDerivatives) {
   const Sizes s{.batch = 1, .queries = 3, .keys = 7, .heads = 2, .key_heads = 1, .features = 2};
   const Arrays x = operands(s),
                directions = {waves(x[0].shape(), 11), waves(x[1].shape(), 12), waves(x[2].shape(), 13)};
@@ -222,7 +222,7 @@ TEST(Attention, ByBlocks_HasDerivativesForwardsAndOfDerivatives) {
   expect_all_equal(both(3), both(0), 5e-5);
 }
 
-TEST(Attention, ByBlocks_OfAnExampleEach) {
+TEST(Attention, ByBlocksUnderVmap_EqualsPlainAttention) {
   const Sizes s;
   const Arrays x = operands(s);
   auto each = [&](std::int64_t block) {
@@ -309,7 +309,7 @@ Mesh ring_mesh(int devices_of_it) {
   return Mesh({devices().begin(), devices().begin() + devices_of_it}, {devices_of_it}, {"s"});
 }
 
-TEST(RingAttention, OneTwoOrFourDevices_GivePlainAttention) {
+TEST(RingAttention, OneTwoOrFourDevices_EqualPlainAttention) {
   const Sizes s{.queries = 8, .keys = 12};
   for (const Variant& variant : variants(s)) {
     SCOPED_TRACE(variant.name);
@@ -323,7 +323,7 @@ TEST(RingAttention, OneTwoOrFourDevices_GivePlainAttention) {
   }
 }
 
-TEST(RingAttention, HasTheDTypesPrecision) {
+TEST(RingAttention, IsAsPreciseAsItsDType) {
   const Sizes s{.queries = 8, .keys = 8};
   for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}}) {
     SCOPED_TRACE(std::string(name(dtype)));
@@ -334,7 +334,7 @@ TEST(RingAttention, HasTheDTypesPrecision) {
   }
 }
 
-TEST(RingAttention, BesideASplitBatch_IsThePlainOne) {
+TEST(RingAttention, WithASplitBatch_EqualsPlainAttention) {
   const Mesh mesh(devices(), {2, 2}, {"data", "s"});
   const Sizes s{.queries = 8, .keys = 8};
   const Arrays x = operands(s);
@@ -348,7 +348,7 @@ TEST(RingAttention, BesideASplitBatch_IsThePlainOne) {
   expect_all_equal(computed(whole, x), computed(attention({.is_causal = true}), x), 2e-5);
 }
 
-TEST(RingAttention, KeepsAndHoldsPartsOnly) {
+TEST(RingAttention, HoldsNoArrayLargerThanADevicesScores) {
   const Sizes s{.batch = 1, .queries = 256, .keys = 256, .heads = 2, .key_heads = 2, .features = 8};
   Arrays x = operands(s);
   for (Array& each : x) each = device_put(each, NamedSharding(ring_mesh(4), P(none, "s")));
@@ -359,7 +359,7 @@ TEST(RingAttention, KeepsAndHoldsPartsOnly) {
   EXPECT_EQ(largest_array(jit(grad(loss)).lower(x).partitioned), s.heads * 64 * 16);
 }
 
-TEST(RingAttention, SendsEachPartOnAndItsCotangentHome) {
+TEST(RingAttention, SendsTheExpectedBytesOfPartsAndCotangents) {
   const Sizes s{.batch = 1, .queries = 8, .keys = 8, .heads = 1, .key_heads = 1, .features = 2};
   std::int64_t sent = 0;
   for (const auto& line :
@@ -369,7 +369,7 @@ TEST(RingAttention, SendsEachPartOnAndItsCotangentHome) {
   EXPECT_EQ(sent, 16 * (2 * 3 + 2 * 3 + 2 * 4));
 }
 
-TEST(RingAttention, MayBeDifferentiatedAgain_ButNotForwardsFirst) {
+TEST(RingAttention, HasSecondDerivatives_ButNoForwardDerivative) {
   const Sizes s{.batch = 1, .queries = 4, .keys = 4, .heads = 1, .key_heads = 1, .features = 2};
   const Arrays x = operands(s);
   auto second = [](const Attend& f) {
@@ -464,7 +464,7 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
   expect_all_equal(by_blocks, computed(attention({.is_causal = true, .block_size = 0}), x), 5e-5);
 }
 
-TEST(Attention, OverEightDevices_IsThatOfOne) {
+TEST(Attention, OverEightDevices_EqualsOneDevice) {
   for (const auto& result : testing::run_processes({.count = 1,
                             .child = "attention_of_eight_devices",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "8"}},

@@ -196,7 +196,7 @@ std::vector<BadInput> bad_inputs() {
   };
 }
 
-TEST(BadInput, IsAnErrorWithTheUsersLineAndWhatToDo) {
+TEST(BadInput, EachOne_IsAnErrorWithTheUsersLineAndWhatToDo) {
   for (const BadInput& each : bad_inputs()) {
     SCOPED_TRACE(each.name);
     const std::string message = test::error_of<Error>(each.use);
@@ -240,7 +240,7 @@ LOCKSTEP_CHILD(bad_input) {
   multihost::sync_global_devices("end");
 }
 
-TEST(BadInput, InTwoProcesses_NamesTheProcess) {
+TEST(BadInput, InTwoProcesses_IsAnErrorThatNamesTheProcess) {
   for (const auto& result : testing::run_processes({.count = 2,
                             .child = "bad_input",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},

@@ -182,7 +182,7 @@ TEST(CacheKey, TheTypesOfTheArguments_ArePartOfTheKey) {
   expect_equal(g(Shift{3 * ones({4})}, 5 * ones({4})), 8 * ones({4}));
 }
 
-TEST(Jit, LowerWithinATracedFunction_LeavesTheOuterCallAlone) {
+TEST(Jit, LowerWithinATracedFunction_DoesNotAffectTheOuterCall) {
   std::function<void()> within;
   auto minus = jit([&](Array x, Array y) {
     if (within) std::exchange(within, nullptr)();
@@ -194,7 +194,7 @@ TEST(Jit, LowerWithinATracedFunction_LeavesTheOuterCallAlone) {
   expect_equal(minus(one, zero), one);
 }
 
-TEST(Jit, AnArrayFromOutsideThatLiesElsewhere_IsMovedOnce) {
+TEST(Jit, ACapturedArrayOnOtherDevices_IsMovedOnce) {
   Array weights = test::waves({4, 2});
   auto apply = jit([&](Array x) { return matmul(x, weights); });
   const Array x = device_put(test::waves({4, 4}, 2), NamedSharding(line_mesh(), P("x")));

@@ -54,7 +54,7 @@ class Seen {
   std::vector<float> values_;
 };
 
-TEST(PureCallback, GivesWhatTheFunctionGives_InAndOutsideOfJitAndLoops) {
+TEST(PureCallback, InAndOutsideOfJitAndLoops_GivesTheFunctionsResult) {
   const Array x = array({1.f, 2.f, -2.f});
   EXPECT_EQ(norm_of(x).item<float>(), 9);
   EXPECT_EQ(jit(norm_of)(x).item<float>(), 9);
@@ -78,7 +78,7 @@ TEST(PureCallback, GivesWhatTheFunctionGives_InAndOutsideOfJitAndLoops) {
   EXPECT_EQ(results[1].item<std::int32_t>(), 5);
 }
 
-TEST(PureCallback, UnderVmap_IsCalledAsAsked) {
+TEST(PureCallback, UnderVmap_IsCalledByTheChosenMethod) {
   const Array x = array({{1.f, 2.f}, {3.f, 4.f}, {0.f, 1.f}}), y = array({10.f, 100.f});
   Seen sizes;
   auto scaled = [&](VmapMethod method) {
@@ -108,7 +108,7 @@ TEST(PureCallback, UnderVmap_IsCalledAsAsked) {
   expect_equal(nested, sum(square(reshape(arange(12.f), {2, 3, 2})), -1));
 }
 
-TEST(PureCallback, SplitOperands_AreGivenWhole_AndSplitVmapExamplesByDevice) {
+TEST(PureCallback, SplitOperands_AreGivenWhole_AndSplitExamplesByDevice) {
   const Array x = device_put(array({1.f, 2.f, 3.f, 4.f}), NamedSharding(line_mesh(), P("x")));
   EXPECT_EQ(jit(norm_of)(x).item<float>(), 30);
   const Array rows = device_put(reshape(arange(8.f), {4, 2}), NamedSharding(line_mesh(), P("x")));
@@ -121,7 +121,7 @@ TEST(PureCallback, SplitOperands_AreGivenWhole_AndSplitVmapExamplesByDevice) {
       square(x));
 }
 
-TEST(PureCallback, HasTheDerivativeThatItIsGiven) {
+TEST(PureCallback, HasNoDerivative_ExceptACustomOne) {
   auto f = custom_vjp(
       norm_of, [](Array x) { return std::pair(norm_of(x), x); },
       [](Array x, Array ct) {
@@ -138,7 +138,7 @@ TEST(PureCallback, HasTheDerivativeThatItIsGiven) {
               AllOf(HasSubstr("[pure_callback] has no derivative"), HasSubstr("custom_jvp or custom_vjp")));
 }
 
-TEST(Callbacks, ThatThrow_ThrowFromTheCallThatRunsThem) {
+TEST(Callbacks, ThatThrow_ThrowFromTheCallThatRanThem) {
   auto f = jit([](Array x) {
     return pure_callback(
         [](const HostArray& x) -> HostArray {
@@ -191,7 +191,7 @@ TEST(IoCallback, IsCalledOncePerRun_InProgramOrder_WithOtherEffects) {
   EXPECT_THAT(seen.take(), ElementsAre(3, 100, 101, 102, 1, 3, 100, 101, 102, 4));
 }
 
-TEST(IoCallback, OnSeveralDevices_IsCalledByTheFirst_UnderShardMapByEach) {
+TEST(IoCallback, OnSeveralDevices_IsCalledByTheFirst_AndUnderShardMapByEach) {
   Seen seen;
   int calls = 0;
   const Array x = device_put(array({1.f, 2.f, 3.f, 4.f}), NamedSharding(line_mesh(), P("x")));
@@ -218,7 +218,7 @@ TEST(IoCallback, OnSeveralDevices_IsCalledByTheFirst_UnderShardMapByEach) {
   EXPECT_THAT(seen.take(), UnorderedElementsAre(1, 2, 3, 4));
 }
 
-TEST(Callbacks, UnderPmap_AreCalledByEachDeviceWithItsOwn) {
+TEST(Callbacks, UnderPmap_AreCalledByEachDeviceWithItsPart) {
   Seen seen;
   const Array x = array({1.f, 2.f, 3.f, 4.f});
   auto f = pmap([&](Array x) {

@@ -146,7 +146,7 @@ auto with_rules(F f, bool has_derivative) {
   });
 }
 
-TEST(CollectiveRules, AreThoseOfTheWhole) {
+TEST(CollectiveRules, EqualThoseOfTheComputationOnOneDevice) {
   const Array x = waves({4, 4, 2}), many = waves({3, 4, 4, 2}, 2);
   for (const Along& along : all_ways()) {
     for (const Collective& collective : all_collectives()) {
@@ -197,7 +197,7 @@ TEST(CollectiveRules, ExtremesHaveNoDerivative_AndSayWhatToDo) {
 
 /// Found by the fuzzer: what one branch keeps for its derivative varies over the devices, what the other one
 /// keeps does not.
-TEST(CollectiveRules, VaryingAndUnvaryingBranches_HaveTheDerivativesOfTheirSum) {
+TEST(CollectiveRules, VaryingAndUnvaryingBranches_HaveTheRightDerivatives) {
   for (int branch : {0, 1}) {
     auto sum_of = [branch](Array x) {
       auto varies = [&](Array a) { return pvary(exp(a) / (1.f - a), "x"); };
@@ -227,7 +227,7 @@ TEST(CollectiveRules, VaryingAndUnvaryingBranches_HaveTheDerivativesOfTheirSum) 
   }
 }
 
-TEST(CollectiveRules, BatchingInside_IsThatOfEach) {
+TEST(CollectiveRules, VmapInsideShardMap_EqualsEachExampleAlone) {
   const Array x = waves({4, 3, 2});
   auto each = [](Array row) { return psum(row * row, "x") + psum_scatter(row, "y", {.tiled = true}); };
   auto inside = shard_map(

@@ -45,7 +45,7 @@ std::pair<std::size_t, std::size_t> expect_same(const F& function, const Args&..
   return {num_collectives(one, args...), num_collectives(each, args...)};
 }
 
-TEST(CombinedCollectives, ADataParallelStep_GivesTheSame) {
+TEST(CombinedCollectives, InADataParallelStep_EqualSeparateOnes) {
   struct Parameters {
     Array w1, b1, w2, b2;
   };
@@ -61,7 +61,7 @@ TEST(CombinedCollectives, ADataParallelStep_GivesTheSame) {
   EXPECT_EQ(expect_same(step, parameters, batch), std::pair(std::size_t{1}, std::size_t{5}));
 }
 
-TEST(CombinedCollectives, EveryKindAndManyDTypes_GiveTheSame) {
+TEST(CombinedCollectives, OfEveryKindAndManyDTypes_EqualSeparateOnes) {
   const Mesh mesh = square_mesh();
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64, DType::kI8, DType::kU32, DType::kC64}) {
     SCOPED_TRACE(info(dtype).name);
@@ -96,7 +96,7 @@ TEST(CombinedCollectives, EveryKindAndManyDTypes_GiveTheSame) {
 }
 
 /// Bits, and not numbers, are put one behind the other: a NaN keeps its own.
-TEST(CombinedCollectives, GathersOfSeveralDTypes_GiveTheSame) {
+TEST(CombinedCollectives, GathersOfSeveralDTypes_EqualSeparateOnes) {
   auto f = shard_map(
       [](Array x) {
         std::vector<Array> out;
@@ -119,7 +119,7 @@ TEST(CombinedCollectives, GathersOfSeveralDTypes_GiveTheSame) {
   EXPECT_EQ(one, 6u);
 }
 
-TEST(CombinedCollectives, WithinLoopsAndBranches_GiveTheSame) {
+TEST(CombinedCollectives, WithinLoopsAndBranches_EqualSeparateOnes) {
   auto f = shard_map(
       [](Array a, Array b) {
         auto step = [&](std::pair<Array, Array> carry, Array x) {

@@ -115,7 +115,7 @@ int files_in(const fs::path& folder) {
   return static_cast<int>(std::distance(fs::directory_iterator(folder), {}));
 }
 
-TEST(CompilationCache, AHitDoesWhatAMissDoes) {
+TEST(CompilationCache, AHit_ComputesWhatAMissComputes) {
   testing::TemporaryFolder folder;
   const testing::Variables cached = {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()}};
   const Account without = run("does_everything", 1, false, {})[0];
@@ -131,7 +131,7 @@ TEST(CompilationCache, AHitDoesWhatAMissDoes) {
   EXPECT_EQ(files_in(folder.path()), miss.compiled);
 }
 
-TEST(CompilationCache, InAJobOneProcessCompiles_AndTheNextJobNone) {
+TEST(CompilationCache, OneProcessOfAJobCompiles_AndNoneOfTheNextJob) {
   testing::TemporaryFolder folder;
   const testing::Variables cached = {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()},
                                      {"LOCKSTEP_NUM_CPU_DEVICES", "2"}};
@@ -180,7 +180,7 @@ TEST(CompilationCache, ProcessesThatStartAtOnceOnAnEmptyFolder_AgreeAndLeaveItWh
   EXPECT_EQ(after.loaded, files_in(folder.path()));
 }
 
-TEST(CompilationCache, ADamagedEntryIsCompiledAnewAndKept) {
+TEST(CompilationCache, ADamagedEntry_IsCompiledAgainAndReplaced) {
   testing::TemporaryFolder folder;
   const testing::Variables cached = {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()}};
   const Account miss = run("does_everything", 1, false, cached)[0];
@@ -196,7 +196,7 @@ LOCKSTEP_CHILD(adds_one) {
   say_values("sum", jit([](Array x) { return x + 1; }, {.name = "add"})(zeros({4})));
 }
 
-TEST(CompilationCache, ChangedNprocOrXlaFlags_MakeAnotherEntry) {
+TEST(CompilationCache, ChangedNprocOrXlaFlags_GiveAnotherEntry) {
   testing::TemporaryFolder folder;
   testing::Variables cached = {{"LOCKSTEP_COMPILATION_CACHE_DIR", folder.path()}};
   EXPECT_GT(run("adds_one", 1, false, cached)[0].compiled, 0);
@@ -208,7 +208,7 @@ TEST(CompilationCache, ChangedNprocOrXlaFlags_MakeAnotherEntry) {
   EXPECT_EQ(run("adds_one", 1, false, cached)[0].compiled, 0);
 }
 
-TEST(CompilationCache, AFolderThatCannotBeMade_IsAWarningOnly) {
+TEST(CompilationCache, AFolderThatCannotBeMade_IsOnlyAWarning) {
   const auto result = testing::run_processes(
       {.child = "adds_one", .env = {{"LOCKSTEP_COMPILATION_CACHE_DIR", "/proc/no/such"}}})[0];
   EXPECT_EQ(result.exit_code, 0);

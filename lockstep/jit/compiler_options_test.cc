@@ -15,7 +15,7 @@ using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(CompilerOptions, ReachTheCompiler_AndMakeAProgramOfTheirOwn) {
+TEST(CompilerOptions, ReachTheCompiler_AndGiveASeparateProgram) {
   const testing::TemporaryFolder folder;
   auto function = [](Array x) { return sin(x) + 3; };
   const Array x = waves({5});
@@ -27,7 +27,7 @@ TEST(CompilerOptions, ReachTheCompiler_AndMakeAProgramOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::is_empty(folder.path())) << "the same text, compiled without, is another";
 }
 
-TEST(CompilerOptions, ThatTheCompilerDoesNotKnow_AreNamedInTheError) {
+TEST(CompilerOptions, UnknownToTheCompiler_AreNamedInTheError) {
   const Array x = waves({3});
   auto wrong = jit([](Array x) { return x + 1; }, {.compiler_options = {{"xla_no_such_option", 4}}});
   const auto lowered = wrong.lower(x);
@@ -47,7 +47,7 @@ TEST(CompilerOptions, ThatTheCompilerDoesNotKnow_AreNamedInTheError) {
                     HasSubstr("{xla_cpu_multi_thread_eigen = false}"), HasSubstr("outermost jit")));
 }
 
-TEST(Lowered, IsNotCompiled_UntilItIsAskedFor_AndThenOnce) {
+TEST(Lowered, IsCompiledOnce_WhenFirstNeeded) {
   int traces = 0;
   auto f = jit(
       [&](Array x) {

@@ -46,7 +46,7 @@ std::pair<Array, Array> unrolled(const Array& w, Array h, const Array& xs) {
   return {h, concatenate(ys)};
 }
 
-TEST(Scan, DoesWhatALoopDoes_InAndOutsideOfJit) {
+TEST(Scan, InAndOutsideOfJit_EqualsALoop) {
   const Array w = waves({4, 4}), h = waves({4}, 2), xs = waves({6, 4}, 3);
   auto [last, ys] = scan(recurrence(w), h, xs);
   auto [expected, expected_ys] = unrolled(w, h, xs);
@@ -76,7 +76,7 @@ TEST(Scan, MaximumAndMinimumInTheLoop_KeepANan) {
   for (std::size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_TRUE(std::isnan(each[i])) << i;
 }
 
-TEST(Scan, OverTrees_CarriesTrees) {
+TEST(Scan, TreesAsCarryAndElements_AreScanned) {
   auto step = [](State s, std::tuple<Array, Array> x) {
     s.position = s.position + s.speeds.at("x") * std::get<0>(x);
     s.speeds["x"] = s.speeds.at("x") * std::get<1>(x);
@@ -89,7 +89,7 @@ TEST(Scan, OverTrees_CarriesTrees) {
   expect_equal(path[0], array({3.f, 15.f}));
 }
 
-TEST(Scan, GradientsAreThoseOfTheLoop) {
+TEST(Scan, Gradients_EqualThoseOfALoop) {
   const Array w = waves({4, 4}), h = waves({4}, 2), xs = waves({5, 4}, 3);
   auto loss = [](const std::pair<Array, Array>& out) {
     return sum(out.first * out.first) + sum(sin(out.second));
@@ -102,7 +102,7 @@ TEST(Scan, GradientsAreThoseOfTheLoop) {
   expect_equal(std::get<2>(scanned), std::get<2>(looped));
 }
 
-TEST(Scan, GradientByItsElements_DoesNotStackThemOnceMore) {
+TEST(Scan, GradientByItsElements_DoesNotStackThemAgain) {
   auto loss = [](Array ws, Array x) {
     auto layer = [](Array h, Array w) { return std::pair(tanh(matmul(h, w)), h[0]); };
     return sum(scan(layer, x, ws).first);
@@ -151,7 +151,7 @@ TEST(Scan, ACondInTheBody_HasTheGradientOfTheBranchThatRan) {
   EXPECT_NEAR(grad(f)(Array(0.7f) * 1).item<float>(), 2 * c * std::cos(b) * 2 * a * std::cos(0.7), 1e-6);
 }
 
-TEST(Scan, AWeakNumberToStartWith_BecomesWhatAStepGives) {
+TEST(Scan, AWeakInitialCarry_TakesTheDTypeOfAStepsResult) {
   auto total = [](Array xs) {
     return scan([](Array sum, Array x) { return std::pair(sum + x, std::tuple<>()); }, Array(0.f), xs).first;
   };
@@ -160,7 +160,7 @@ TEST(Scan, AWeakNumberToStartWith_BecomesWhatAStepGives) {
   EXPECT_EQ(sum.item<double>(), 7);
 }
 
-TEST(Map, StacksTheFunctionOfEachElement) {
+TEST(Map, StacksTheResultsOfEachElement) {
   expect_equal(map([](Array x) { return x * x; }, array({1.f, 2.f, 3.f})), array({1.f, 4.f, 9.f}));
 }
 
@@ -181,7 +181,7 @@ TEST(WhileLoop, RunsUntilTheConditionFails) {
 
 // A carry that each step writes over: its derivative is zero behind a step, and the argument's where none
 // ran.
-TEST(Loops, ThatWriteOverACarry_HaveTheDerivativeOfWhatRan) {
+TEST(Loops, ThatOverwriteTheirCarry_HaveZeroDerivative_UnlessNoStepRan) {
   const Array x = waves({4}), ct = waves({4}, 3), none_left = zeros({4});
   auto over = [](Array, Array y) { return std::pair(y, std::tuple<>()); };
   for (std::int64_t length : {0, 1, 3}) {
@@ -210,7 +210,7 @@ TEST(WhileLoop, UnderVmap_EachExampleStopsByItself) {
   expect_equal(vmap(halvings)(array({1.f, 5.f, 100.f})), array({0, 3, 7}));
 }
 
-TEST(WhileLoop, BackwardsIsAnErrorThatSaysWhatToUse) {
+TEST(WhileLoop, ReverseDerivative_IsAnErrorThatSaysWhatToUse) {
   auto f = [](Array x) {
     return while_loop([](Array x) { return x < 10.f; }, [](Array x) { return x * 2; }, x);
   };
@@ -219,7 +219,7 @@ TEST(WhileLoop, BackwardsIsAnErrorThatSaysWhatToUse) {
                     HasSubstr("control_flow_test.cc:")));
 }
 
-TEST(ForiLoop, WithNumbers_HasAGradient_WithArraysRunsAsOften) {
+TEST(ForiLoop, ConstantBounds_HaveAGradient_AndArrayBoundsRun) {
   auto power = [](Array x) {
     return fori_loop(
         0, 5, [x](Array, Array p) { return p * x; }, ones({}));
@@ -246,7 +246,7 @@ TEST(ForiLoop, MoreThan2To31Steps_AreCompiled) {
   EXPECT_NO_THROW(jit(f).lower(number(1.F)).compile());
 }
 
-TEST(ForiLoop, BoundsBeyond32Bits_AreCountedIn64) {
+TEST(ForiLoop, BoundsBeyond32Bits_AreCountedInI64) {
   const std::int64_t large = std::int64_t{1} << 33;
   auto last = [](Array i, Array) { return i; };
   const Array start = zeros({}, int64);
@@ -290,7 +290,7 @@ TEST(Switch, ClampsTheIndex) {
 }
 
 /// One table of what is refused, and what is said then.
-TEST(ControlFlow, RefusesWhatDoesNotFit) {
+TEST(ControlFlow, ArgumentsThatDoNotFit_AreErrors) {
   struct Case {
     std::function<void()> action;
     std::vector<std::string> says;
@@ -498,7 +498,7 @@ InRegion steps(InRegion step) {
   };
 }
 
-TEST(ShardMap, CollectivesInEachKindOfRegion_HaveOneOrderWithThoseBehindIt) {
+TEST(ShardMap, CollectivesInEachKindOfRegion_AreInOneOrderWithLaterOnes) {
   const std::map<std::string, InRegion> all = {
       {"condition", loop(in_all, in_none)},
       {"body", loop(in_none, in_all)},
@@ -540,7 +540,7 @@ TEST(ShardMap, CollectivesInEachKindOfRegion_HaveOneOrderWithThoseBehindIt) {
   }
 }
 
-TEST(ShardMap, ALoopThatDevicesLeaveAtDifferentTimes_IsEachOnesOwn) {
+TEST(ShardMap, ALoop_MayRunDifferentlyOftenOnEachDevice) {
   auto halvings = shard_map(
       [](Array x) {
         auto [small, count] =

@@ -100,7 +100,7 @@ LOCKSTEP_CHILD(computes_on_gpus) {
   shutdown();
 }
 
-TEST(Cuda, EachProcessRunsItsReplicasOfOneProgramForAll) {
+TEST(Cuda, OneProgramForAll_RunsOnTheReplicasOfEachProcess) {
   for (const auto& result :
        run_processes({.count = 2, .child = "computes_on_gpus", .env = on_gpus(), .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
@@ -177,7 +177,7 @@ LOCKSTEP_CHILD(meets_between_gpus) {
   shutdown();
 }
 
-TEST(Cuda, CollectivesBetweenProcessesAreThePluginsOwn) {
+TEST(Cuda, CollectivesBetweenProcesses_AreThePluginsOwn) {
   testing::Variables env = on_gpus();
   std::string folder = ::testing::TempDir() + "gpus-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -202,7 +202,7 @@ LOCKSTEP_CHILD(reads_what_failed) {
   unsetenv("GPU_ON_CPU_RESULTS");
 }
 
-TEST(Cuda, AComputationThatFailsLater_ThrowsWhereItIsWaitedFor) {
+TEST(Cuda, AComputationThatFailsLater_ThrowsWhenItIsWaitedFor) {
   for (int processes : {1, 2}) {
     for (const auto& result : run_processes({.count = processes,
                               .child = "reads_what_failed",
@@ -231,7 +231,7 @@ LOCKSTEP_CHILD(waits_in_vain) {
   std::_Exit(0);
 }
 
-TEST(Cuda, AWaitForADeviceThatWaitsForADeadProcess_IsAPeerFailure) {
+TEST(Cuda, WaitingForADeviceThatWaitsForADeadProcess_IsAPeerFailure) {
   testing::Processes processes({.count = 2, .child = "waits_in_vain", .env = on_gpus(), .coordinator = true});
   for (int i : {0, 1}) processes.wait_for_line(i, "launched");
   std::ofstream(processes.folder(1) / "go") << "go";
@@ -287,7 +287,7 @@ LOCKSTEP_CHILD(lowers_for_eight) {
   EXPECT_LT(last.item<float>(), first.item<float>());
 }
 
-TEST(Cuda, WholeProgramsRunWithStableHlosCollectives_AndCompileForH100s) {
+TEST(Cuda, ProgramsWithStableHloCollectives_RunAndCompileForH100s) {
   testing::Processes lowering(
       {.count = 1,
        .child = "lowers_for_eight",

@@ -154,7 +154,7 @@ LOCKSTEP_CHILD(makes_nans) {
   expect_made_by("log", log_line, [&] { f(x); });
 }
 
-TEST(DebugNans, TheOperationAndLineThatMadeTheFirst) {
+TEST(DebugNans, TheFirstNan_IsAnErrorThatNamesItsOperationAndLine) {
   EXPECT_EQ(run_processes({.child = "makes_nans",
                            .env = {{"LOCKSTEP_DEBUG_NANS", "1"}, {"LOCKSTEP_NUM_CPU_DEVICES", "4"}}})[0]
                 .exit_code,
@@ -169,7 +169,9 @@ LOCKSTEP_CHILD(makes_infinities) {
   EXPECT_TRUE(std::isnan((x / x).to_host<float>()[1])) << "NaNs are not looked for";
 }
 
-TEST(DebugInfs, AreFoundAlone) { EXPECT_EQ(run_processes({.child = "makes_infinities"})[0].exit_code, 0); }
+TEST(DebugInfs, AnInfinity_IsAnError_AndANanIsNot) {
+  EXPECT_EQ(run_processes({.child = "makes_infinities"})[0].exit_code, 0);
+}
 
 /// The last process alone has the number of which it comes.
 LOCKSTEP_CHILD(one_process_makes_a_nan) {
@@ -196,7 +198,7 @@ LOCKSTEP_CHILD(one_process_makes_a_nan) {
   step(x);
 }
 
-TEST(DebugNans, OnSeveralProcesses_AllThrowTheSame_AndNoneWaits) {
+TEST(DebugNans, OnSeveralProcesses_AllThrowTheSameError) {
   for (const auto& result : run_processes(test::job("one_process_makes_a_nan", 2, 1))) {
     EXPECT_EQ(result.exit_code, 2) << "it ends by the error that is not caught";
     EXPECT_THAT(result.log.substr(result.log.find("and now")), HasSubstr("the first was made by sqrt at"));

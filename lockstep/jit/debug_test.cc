@@ -56,7 +56,7 @@ TEST(DebugPrint, WritesLinesInProgramOrder_AlsoInLoops) {
             (Lines{"outside [[1. 1.] [1. 1.]] 3"}));
 }
 
-TEST(DebugPrint, UnderTransformations_PrintsWhatRuns) {
+TEST(DebugPrint, UnderTransformations_PrintsTheValuesComputed) {
   auto f = [](Array x) {
     debug::print("x {}", x);
     return x * x;
@@ -81,7 +81,7 @@ TEST(DebugPrint, UnderTransformations_PrintsWhatRuns) {
             (Lines{"negative"}));
 }
 
-TEST(DebugPrint, ASplitArray_IsPrintedWholeOnce_UnderShardMapByEachDevice) {
+TEST(DebugPrint, ASplitArray_IsPrintedOnce_AndUnderShardMapByEachDevice) {
   const Array x = device_put(array({1.f, 2.f, 3.f, 4.f}), NamedSharding(line_mesh(), P("x")));
   EXPECT_EQ(lines_of([&] {
               jit([](Array x) {
@@ -105,7 +105,7 @@ TEST(DebugPrint, ManyElements_AreAbbreviated) {
   EXPECT_EQ(lines_of([] { debug::print("{}", arange(2000)); }), (Lines{"[0 1 2 ... 1997 1998 1999]"}));
 }
 
-TEST(DebugPrint, RefusesAFormatThatDoesNotFit) {
+TEST(DebugPrint, AFormatThatDoesNotFit_IsAnError) {
   EXPECT_THAT(
       error_of<ShapeError>([] { debug::print("{} {}", ones({})); }),
       AllOf(HasSubstr("the format \"{} {}\" has 2 places {} for 1 arrays"), HasSubstr("debug_test.cc:")));
@@ -113,7 +113,7 @@ TEST(DebugPrint, RefusesAFormatThatDoesNotFit) {
               HasSubstr("expected a format with {} for each array, got \"{:d}\""));
 }
 
-TEST(CheckFinite, NamesWhatIsNot) {
+TEST(CheckFinite, NansAndInfinities_AreCountedInAnError) {
   auto f = jit([](Array x) {
     debug::check_finite(log(x), "the logarithm");
     return x;

@@ -48,7 +48,7 @@ TEST(Vjp, GivesTheValueAndAFunctionOfCotangents) {
   expect_equal(dx0, zeros({3}));
 }
 
-TEST(Vjp, InsideOfJit_IsTheSame) {
+TEST(Vjp, InsideOfJit_GivesTheSame) {
   Array x = waves({3}), ct = waves({3}, 3);
   Array inside = jit([](Array x, Array ct) {
     auto [value, pull] = vjp(wavy, x);
@@ -83,7 +83,7 @@ TEST(Linearize, IntegersBesideFloats_AreLeftOut) {
   EXPECT_EQ(dn.dtype(), int32);
 }
 
-TEST(Jacobian, ForwardsAndBackwards_AreTheMatrixOfDerivatives) {
+TEST(Jacobian, ForwardAndReverse_GiveTheMatrixOfDerivatives) {
   Array m = waves({4, 3}), x = waves({3}, 2);
   auto f = [](const Array& m, const Array& x) { return sin(matmul(m, x)); };
   Array expected = expand_dims(cos(matmul(m, x)), 1) * m;
@@ -125,7 +125,7 @@ TEST(Hessian, Logaddexp_IsRightWhereTheOperandsAreEqual) {
   }
 }
 
-TEST(Grad, TheAuxOfAnInnerGrad_HasItsOwnGradient) {
+TEST(Grad, OfAnInnerGradsAux_GivesTheAuxsGradient) {
   auto aux = [](Array v) {
     return value_and_grad([](Array y) {
              Array l = sum(y * y);

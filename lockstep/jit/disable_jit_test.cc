@@ -40,7 +40,7 @@ auto both_ways(F&& function, const Args&... args) {
   return found;
 }
 
-TEST(DisableJit, AJittedFunctionIsCalledWithItsArrays) {
+TEST(DisableJit, AJittedFunction_IsCalledWithArraysInsteadOfTracers) {
   int calls = 0;
   std::vector<float> seen;
   auto f = jit(
@@ -69,7 +69,7 @@ TEST(DisableJit, AJittedFunctionIsCalledWithItsArrays) {
   EXPECT_TRUE(x.is_deleted());
 }
 
-TEST(DisableJit, LoopsAndChoicesAreThoseOfCpp) {
+TEST(DisableJit, LoopsAndBranches_RunAsPlainCpp) {
   std::vector<float> seen;
   auto look = [&](const Array& x) {
     if (!x.is_tracer()) seen.push_back(x.item<float>());
@@ -168,7 +168,7 @@ TEST(DisableJit, TransformedFunctions_AreComputedOperationByOperation) {
   expect_equal(grad([](Array x) { return sum(x * x); })(x), 2 * x);
 }
 
-TEST(DisableJit, OverDevices_PartsAndConstraintsAreAsWithJit) {
+TEST(DisableJit, OverDevices_PartsAndConstraintsEqualThoseWithJit) {
   const NamedSharding rows(line_mesh(), P("x")), columns(line_mesh(), P(nullptr, "x"));
   const Array x = device_put(waves({8, 4}), rows), w = device_put(waves({4, 4}, 5), columns);
   both_ways(
@@ -198,7 +198,7 @@ TEST(DisableJit, OverDevices_PartsAndConstraintsAreAsWithJit) {
   expect_equal(everywhere(waves({4, 2})), expected);
 }
 
-TEST(DisableJit, ErrorsNameTheLine) {
+TEST(DisableJit, Errors_NameTheUsersLine) {
   DisableJit here;
   auto f = jit([](Array x) { return while_loop([](Array x) { return x; }, [](Array x) { return x; }, x); });
   EXPECT_THAT(
@@ -225,7 +225,7 @@ LOCKSTEP_CHILD(trains_without_jit) {
   }
 }
 
-TEST(DisableJit, OnSeveralProcesses_ByTheSetting) {
+TEST(DisableJit, OnSeveralProcesses_GivesTheSameLosses) {
   std::string expected;
   for (const char* disabled : {"0", "1"}) {
     auto options = test::job("trains_without_jit", 2, 2);

@@ -193,7 +193,7 @@ LOCKSTEP_CHILD(every_primitive) {
   EXPECT_GT(splits, testing::long_tests() ? 200u : 150u);
 }
 
-TEST(EveryPrimitive, OverMeshes_IsWhatOneDeviceComputes) {
+TEST(EveryPrimitive, OverMeshes_EqualsOneDevice) {
   for (const auto& result : testing::run_processes({.count = 1,
                             .child = "every_primitive",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "8"}},

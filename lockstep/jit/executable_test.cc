@@ -112,7 +112,7 @@ TEST(Executable, ArraysOfEachDTypeAndNumbers_GiveWhatTheFunctionGives) {
               AllOf(HasSubstr("\"add\""), HasSubstr("\"mul\"")));
 }
 
-TEST(Executable, RefusesOtherArguments_AndShowsBoth) {
+TEST(Executable, OtherArguments_AreRefused_ShowingBoth) {
   auto step = jit(update);
   const Array x = waves({5, 4});
   Compiled loaded = load_executable<State>(step.lower(state(2), x).compile().serialize(), state(2));
@@ -127,7 +127,7 @@ TEST(Executable, RefusesOtherArguments_AndShowsBoth) {
   expect_same(loaded(state(2), x), step(state(2), x));  // and works after that
 }
 
-TEST(Executable, RefusesAnotherResult) {
+TEST(Executable, AnotherResultType_IsRefused) {
   const std::string bytes = jit(update).lower(state(2), waves({5, 4})).compile().serialize();
   EXPECT_THAT(message_of([&] { load_executable<State>(bytes); }), HasSubstr("`like`"));
   EXPECT_THAT(message_of([&] { load_executable<State>(bytes, state(1)); }), HasSubstr("layers"));
@@ -135,7 +135,7 @@ TEST(Executable, RefusesAnotherResult) {
               HasSubstr("the function's result has the arrays"));
 }
 
-TEST(Executable, ThatCannotTravel_IsRefusedWithTheReason) {
+TEST(Executable, AFunctionOfThisProcessOnly_IsRefusedWithTheReason) {
   const Array x = waves({3});
   const auto refusal = [&](auto function, auto... arguments) {
     return message_of([&] { jit(function).lower(arguments...).compile().serialize(); });
@@ -201,7 +201,7 @@ TEST(Executable, CutOffOrChanged_IsRefused) {
 }
 
 /// Bytes before the machine code are changed, and the digest is made again.
-TEST(Executable, Forged_IsReadOrRefused) {
+TEST(Executable, ForgedBytes_AreReadOrRefused) {
   const Array x = device_put(waves({8, 2}), NamedSharding(make_mesh({{"i", 4}}), P("i")));
   const std::string bytes =
       jit([](Array x) { return std::pair(sum(sin(x)), x * 2); }).lower(x).compile().serialize();
@@ -230,7 +230,7 @@ TEST(Executable, Forged_IsReadOrRefused) {
   EXPECT_LT(refused, kMutations);
 }
 
-TEST(Executable, DonatesWhatTheFunctionDonates) {
+TEST(Executable, DonatesTheArgumentsThatTheFunctionDonates) {
   auto step = jit([](Array x, Array y) { return std::pair(x + y, x * y); }, {.donate_argnums = {0}});
   Compiled loaded =
       load_executable<std::pair<Array, Array>>(step.lower(waves({64}), waves({64}, 2)).compile().serialize());
@@ -241,7 +241,7 @@ TEST(Executable, DonatesWhatTheFunctionDonates) {
   EXPECT_FALSE(y.is_deleted());
 }
 
-TEST(Executable, WithDecompositions_AndRandomNumbers) {
+TEST(Executable, WithDecompositionsAndRandomNumbers_GivesTheSame) {
   auto f = jit([](const random::Key& key, Array x) {
     return linalg::cholesky(matmul(x, transpose(x)) + 3 * eye(4)) + random::normal(key, {4, 4});
   });

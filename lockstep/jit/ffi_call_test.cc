@@ -44,7 +44,7 @@ Array by_kernel(const Array& x, float by) {
                        {.attributes = {{"by", by}}, .vmap_method = VmapMethod::kBroadcastAll});
 }
 
-TEST(FfiCall, GivesWhatTheKernelWrites_UnderJitAndVmapAndOfSplitOperands) {
+TEST(FfiCall, UnderJitAndVmapAndSplit_GivesTheKernelsResult) {
   const Array x = array({1.f, -2.f, 0.5f, 4.f});
   expect_equal(by_kernel(x, 2), 2 * x);
   auto f = jit([](Array x) { return by_kernel(x + 1, -0.5f) * 2; });
@@ -59,7 +59,7 @@ TEST(FfiCall, GivesWhatTheKernelWrites_UnderJitAndVmapAndOfSplitOperands) {
                3 * rows);
 }
 
-TEST(FfiCall, HasTheDerivativeThatItIsGiven) {
+TEST(FfiCall, HasNoDerivative_ExceptACustomOne) {
   auto f = custom_vjp([](Array x) { return by_kernel(x, 2); },
                       [](Array x) { return std::pair(by_kernel(x, 2), x); },
                       [](Array, Array ct) { return by_kernel(ct, 2); });

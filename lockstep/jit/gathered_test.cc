@@ -39,7 +39,7 @@ auto microbatches() {
   };
 }
 
-TEST(Gathered, ForALoop_IsGatheredBeforeIt) {
+TEST(Gathered, ALoopsConstant_IsGatheredOnceBeforeTheLoop) {
   const Array w = waves({16, 32}), batches = waves({5, 64, 16}, 2);
   const Array split_w = over_x(w, P("x")), split_batches = over_x(batches, kRows);
   const auto once = jit(microbatches()), each = jit(microbatches(), {.gathered_for_loops_bytes = 0});
@@ -49,7 +49,7 @@ TEST(Gathered, ForALoop_IsGatheredBeforeIt) {
   expect_equal(each(split_w, split_batches), microbatches()(w, batches));
 }
 
-TEST(Gathered, ForALoop_TakesNoMoreThanTheOptionSays) {
+TEST(Gathered, ALoopsConstantAboveTheLimit_IsGatheredInEachStep) {
   const Array w = waves({16, 32}), batches = waves({5, 64, 16}, 2);
   const auto all = [&](std::int64_t bytes) {
     return exchanges(jit(microbatches(), {.gathered_for_loops_bytes = bytes}), over_x(w, P("x")),
@@ -60,7 +60,7 @@ TEST(Gathered, ForALoop_TakesNoMoreThanTheOptionSays) {
 }
 
 /// Out of both loops, out of the inner one where the outer one changes it, and not out of a branch.
-TEST(Gathered, ForLoopsInLoops_IsGatheredBeforeTheOutermostThatDoesNotChangeIt) {
+TEST(Gathered, NestedLoopsConstant_IsGatheredBeforeTheOutermostPossible) {
   const Array w = waves({8, 8}), x = waves({16, 8}, 2);
   const Array split_w = over_x(w, P("x")), split_x = over_x(x, P("x"));
   auto same = [](Array w, Array x) {
@@ -103,7 +103,7 @@ auto layers() {
   };
 }
 
-TEST(Gathered, WhereMemoryIsShort_IsGatheredAgainForItsNextUse) {
+TEST(Gathered, WithLittleMemory_WeightsAreGatheredAgainForTheirNextUse) {
   std::vector<Array> weights, split;
   for (int i = 0; i < 20; ++i) {
     weights.push_back(waves({128, 128}, i + 1) * 0.2f);
@@ -135,7 +135,7 @@ TEST(Gathered, WhereMemoryIsShort_IsGatheredAgainForItsNextUse) {
 }
 
 /// Only what does not fit; what is gathered in one piece with others is still kept within the limit.
-TEST(Gathered, BeyondWhatMayBeKept_IsGatheredAgain) {
+TEST(Gathered, AboveTheKeptLimit_WeightsAreGatheredAgain) {
   std::vector<Array> weights, split;
   for (int i = 0; i < 20; ++i) {
     weights.push_back(waves({128, 128}, i + 1) * 0.2f);
@@ -176,7 +176,7 @@ TEST(Gathered, BeyondWhatMayBeKept_IsGatheredAgain) {
 // Parameters that are split as a whole tree is, by P("x"): scales and biases are moved, and not the rows that
 // they are broadcast to.
 
-TEST(Gathered, NormAndItsGradient_MoveScaleAndBiasAndNotRows) {
+TEST(Gathered, NormAndItsGradient_MoveScaleAndBiasNotRows) {
   auto loss = [](Array x, Array w, Array b) { return sum(square(nn::layer_norm(x, w, b))); };
   const Array x = waves({8, 16, 32}), w = waves({32}, 2), b = waves({32}, 3);
   const auto norm = jit([](Array x, Array w, Array b) { return nn::layer_norm(x, w, b); });
@@ -203,7 +203,7 @@ auto stack(bool again) {
   };
 }
 
-TEST(Gathered, ScaleOfEachScannedLayer_IsGatheredAndNotTheRows) {
+TEST(Gathered, ScaleOfEachScannedLayer_IsGatheredInsteadOfTheRows) {
   const Array x = waves({8, 16, 32}), scales = waves({5, 32}, 2);
   const auto forwards = jit(stack(false));
   EXPECT_THAT(exchanges(forwards, over_x(x, P("x")), over_x(scales, kRows)),
@@ -223,7 +223,7 @@ TEST(Gathered, ScaleOfEachScannedLayer_IsGatheredAndNotTheRows) {
 }
 
 /// The loop gets the large value, which is made in front of it.
-TEST(Gathered, LargeConstantOfALoop_IsMadeOfASmallGatheredOne) {
+TEST(Gathered, LargeConstantOfALoop_IsBroadcastFromASmallGatheredOne) {
   auto f = [](Array x, Array w) {
     const Array large = broadcast_to(w, {8, 16, 32});
     return fori_loop(
@@ -236,7 +236,7 @@ TEST(Gathered, LargeConstantOfALoop_IsMadeOfASmallGatheredOne) {
   expect_equal(jitted(over_x(x, P("x")), over_x(w, P("x"))), f(x, w));
 }
 
-TEST(Gathered, SmallTable_IsGatheredAndNotTheRowsLookedUp) {
+TEST(Gathered, SmallTable_IsGatheredInsteadOfTheRowsLookedUp) {
   auto f = [](Array x, Array table, Array ids) {
     const Array large = take(table, ids, 0);
     return tanh(with_sharding_constraint(large, NamedSharding(line_mesh(), P(none, none, "x")))) + x * large;

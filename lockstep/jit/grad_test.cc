@@ -47,7 +47,7 @@ void expect_const_callable(F function, const Args&... args) {
   expect_equal(sum(fixed(args...)), sum(function(args...)));
 }
 
-TEST(Grad, AndWhatItIsNestedIn_MayBeConst) {
+TEST(Grad, AndOtherTransforms_CanBeCalledAsConst) {
   int calls = 0;
   auto cube = [&calls, own = 0](Array x) mutable {
     calls += ++own > 0;
@@ -73,7 +73,7 @@ TEST(Grad, AndWhatItIsNestedIn_MayBeConst) {
   EXPECT_GT(calls, 10);
 }
 
-TEST(ValueAndGrad, GivesBothLikeTheArgument) {
+TEST(ValueAndGrad, OfATree_GivesTheValueAndATreeOfGradients) {
   struct Line {
     Array slope, offset;
   };
@@ -84,7 +84,7 @@ TEST(ValueAndGrad, GivesBothLikeTheArgument) {
   EXPECT_FLOAT_EQ(grads.offset.template item<float>(), 3);
 }
 
-TEST(ValueAndGrad, SeveralArguments_GiveATuple) {
+TEST(ValueAndGrad, GradientsOfSeveralArguments_AreATuple) {
   auto loss = [](Array x, Array y, Array z) { return sum(x * y * y + z); };
   auto [value, grads] = value_and_grad<0, 1>(loss)(array({2.f}), array({3.f}), array({1.f}));
   EXPECT_FLOAT_EQ(value.item<float>(), 19);
@@ -93,7 +93,7 @@ TEST(ValueAndGrad, SeveralArguments_GiveATuple) {
   EXPECT_FLOAT_EQ(grad<2>(loss)(array({2.f}), array({3.f}), array({1.f})).item<float>(), 1);
 }
 
-TEST(ValueAndGrad, HandsTheRestOfTheResultThrough) {
+TEST(ValueAndGrad, OtherResults_ArePassedThrough) {
   auto loss = [](Array x) { return std::tuple(sum(x * x), x + 1, argmax(x)); };
   auto [result, gradient] = value_and_grad(loss)(array({1.f, 3.f}));
   EXPECT_FLOAT_EQ(std::get<0>(result).item<float>(), 10);
@@ -109,7 +109,7 @@ TEST(Grad, WithinJit_AndOfCapturedArrays_AgreesWithOutside) {
   expect_equal(jit([&](Array w) { return grad(loss)(w); })(w), grad(loss)(w));
 }
 
-TEST(Grad, IntegersBesideTheArgument_AreLeftAlone) {
+TEST(Grad, OtherArgumentsOfIntegers_AreAllowed) {
   auto loss = [](Array x, Array i) { return sum(x * one_hot(i, 3)); };
   expect_equal(grad(loss)(array({1.f, 2.f, 3.f}), array({1})), array({0.f, 1.f, 0.f}));
 }
@@ -135,7 +135,7 @@ struct Case {
 
 class Differences : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Differences, AgreeWithTheGradient) {
+TEST_P(Differences, FiniteDifferences_AgreeWithTheGradient) {
   const auto& loss = GetParam().loss;
   std::vector<double> x;
   for (int i = 0; i < 6; ++i) x.push_back(0.3 + 0.1 * ((i * 5) % 6) + 0.01 * i);

@@ -23,7 +23,7 @@ TEST(IndexDerivatives, AnElementWrittenTwice_PassesItsGradientToTheLastWrite) {
   expect_equal(std::get<1>(grads), array({0.f, 2.f, 1.f}));
 }
 
-TEST(IndexDerivatives, SortAndCumulativeOperations_FollowTheElements) {
+TEST(IndexDerivatives, SortAndCumulativeOperations_PassGradientsToTheirElements) {
   const Array weights = arange(1, 5, 1, float32);
   auto sorted = [](Array x) { return sum(sort(x) * arange(3, float32)); };
   expect_equal(grad(sorted)(array({3.f, 1.f, 2.f})), array({2.f, 0.f, 1.f}));
@@ -33,7 +33,7 @@ TEST(IndexDerivatives, SortAndCumulativeOperations_FollowTheElements) {
   expect_equal(grad(products)(array({1.f, 0.f, 3.f, 2.f})), array({1.f, 35.f, 0.f, 0.f}));
 }
 
-TEST(IndexDerivatives, AMaxPool_PassesTheGradientToTheFirstOfEquals) {
+TEST(IndexDerivatives, AMaxPool_PassesTheGradientToTheFirstOfEqualElements) {
   const Array x = reshape(
       array({1.f, 1.f, 0.f, 2.f, 0.f, 3.f, 3.f, 1.f, 3.f, 0.f, 1.f, 1.f, 2.f, 2.f, 2.f, 0.f}), {1, 4, 4, 1});
   auto loss = [](Array x) {
@@ -51,7 +51,7 @@ TEST(IndexDerivatives, VmapOverRows_GivesTheDerivativesOfTheWhole) {
                })(x));
 }
 
-TEST(IndexDerivatives, AMultiplyAtPlacesThatMayBeEqual_IsRefused) {
+TEST(IndexDerivatives, AMultiplyAtIndicesThatMayRepeat_IsRefused) {
   auto loss = [](Array values) { return sum(ones({4}).at(array({1, 1})).multiply(values)); };
   EXPECT_THAT(
       error_of<TraceError>([&] { grad(loss)(ones({2})); }),

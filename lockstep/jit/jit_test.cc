@@ -48,7 +48,7 @@ TEST(Jit, TracesOnceForEachKindOfArguments) {
   EXPECT_EQ(traces, 4);
 }
 
-TEST(Jit, TracesAnewForAnotherTreeOrStaticNumber) {
+TEST(Jit, AnotherTreeOrStaticNumber_IsTracedAgain) {
   int traces = 0;
   auto total = jit([&](std::vector<Array> xs, Scaled scaled) {
     ++traces;
@@ -66,20 +66,20 @@ TEST(Jit, TracesAnewForAnotherTreeOrStaticNumber) {
   EXPECT_EQ(traces, 3);
 }
 
-TEST(Jit, WithinAnother_IsSimplyCalled) {
+TEST(Jit, WithinAnother_GivesTheSame) {
   auto inner = jit([](Array x) { return std::pair(sin(x), 2.5); });
   auto outer = jit([&](Array x) { return inner(x).first + inner(x).second; });
   expect_equal(outer(waves({3})), sin(waves({3})) + 2.5);
 }
 
-TEST(Jit, ArraysFromOutside_AreUsed) {
+TEST(Jit, CapturedArrays_AreUsed) {
   Array weights = device_put(waves({4, 2}), NamedSharding(line_mesh(), P("x")));
   auto apply = jit([&](Array x) { return matmul(x, weights); });
   Array x = device_put(waves({3, 4}, 2), NamedSharding(line_mesh(), P()));
   expect_equal(apply(x), matmul(waves({3, 4}, 2), waves({4, 2})));
 }
 
-TEST(Jit, DonatedArrays_AreDeletedAndTheErrorNamesThePlace) {
+TEST(Jit, DonatedArrays_AreDeleted_AndUsingThemNamesTheLine) {
   const int place = __LINE__ + 1;
   auto next = jit([](Array x, Array y) { return x + y; }, {.donate_argnums = {0}});
   Array x = ones({4}) + 0, y = ones({4}) + 0;
@@ -91,7 +91,7 @@ TEST(Jit, DonatedArrays_AreDeletedAndTheErrorNamesThePlace) {
   EXPECT_THAT(error_of<Error>([&] { next(x, y); }), HasSubstr("donated"));
 }
 
-TEST(Jit, OutShardings_SayWhereResultsLie) {
+TEST(Jit, OutShardings_DetermineTheResultsShardings) {
   NamedSharding split(line_mesh(), P("x")), whole(line_mesh(), P());
   auto both = jit([](Array x) { return std::pair(x + 1, x * 2); }, {.out_shardings = {whole, split}});
   auto [plus, times] = both(device_put(waves({8}), split));
@@ -101,7 +101,7 @@ TEST(Jit, OutShardings_SayWhereResultsLie) {
   expect_equal(times, waves({8}) * 2);
 }
 
-TEST(Jit, InShardings_AreDemanded) {
+TEST(Jit, ArgumentsWithOtherInShardings_AreRefused) {
   NamedSharding split(line_mesh(), P("x")), whole(line_mesh(), P());
   auto twice = jit([](Array x) { return x + x; }, {.in_shardings = {split}});
   expect_equal(twice(device_put(waves({8}), split)), 2 * waves({8}));
@@ -202,7 +202,7 @@ TEST(Errors, ShapeErrors_NameTheOperationBothShapesAndTheLine) {
   EXPECT_THAT(message, AllOf(HasSubstr("[2]"), HasSubstr("[3]"), HasSubstr("jit_test.cc:")));
 }
 
-TEST(Errors, FromWithinGradWithinJit_NameTheUsersOwnLine) {
+TEST(Errors, WithinGradWithinJit_NameTheUsersLine) {
   int place = 0;
   auto loss = [&](Array w, Array x) {
     place = __LINE__ + 1;
@@ -228,7 +228,7 @@ TEST(Errors, ErrorsOfCollectivesAndTracing_SayWhatIsWrong) {
   EXPECT_THAT(error_of<TraceError>([&] { reads(ones({})); }), HasSubstr("being traced"));
 }
 
-TEST(Lowered, IsCompiledAndCalled_AndKnowsItsCost) {
+TEST(Lowered, CanBeCompiledAndCalled_AndHasItsCost) {
   auto multiply = jit([](Array a, Array b) { return matmul(a, b); });
   Array a = device_put(waves({8, 16}), NamedSharding(line_mesh(), P(nullptr, "x")));
   Array b = device_put(waves({16, 4}, 2), NamedSharding(line_mesh(), P("x")));

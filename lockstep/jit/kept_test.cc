@@ -23,7 +23,7 @@ class KeptCalls : public ::testing::Test {
   ~KeptCalls() override { set_max_kept(kDefaultMaxKept); }
 };
 
-TEST_F(KeptCalls, ClearCaches_IsFollowedByTracingAnew) {
+TEST_F(KeptCalls, AfterClearCaches_CallsAreTracedAgain) {
   int traces = 0;
   auto twice = jit([&](Array x) {
     ++traces;
@@ -47,7 +47,7 @@ TEST_F(KeptCalls, ClearCaches_IsFollowedByTracingAnew) {
   expect_equal(x + x, 2 * x);
 }
 
-TEST_F(KeptCalls, BeyondTheBound_ThoseUsedLongestAgoAreTracedAnew) {
+TEST_F(KeptCalls, BeyondTheBound_TheLeastRecentlyUsedAreTracedAgain) {
   set_max_kept(3);
   int traces = 0;
   auto twice = jit([&](Array x) {
@@ -66,7 +66,7 @@ TEST_F(KeptCalls, BeyondTheBound_ThoseUsedLongestAgoAreTracedAnew) {
   EXPECT_EQ(traces, 5);
 }
 
-TEST_F(KeptCalls, TypesThatNobodyHolds_AreForgotten_AndOthersStay) {
+TEST_F(KeptCalls, UnusedTypes_AreForgottenByClearCaches_AndOthersStay) {
   const Array kept = ones({3, 1, 4, 1, 5});
   const internal::ArrayType* type = kept.data()->type;
   for (std::int64_t n = 1; n < 100; ++n) zeros({n, 7});
@@ -108,7 +108,7 @@ LOCKSTEP_CHILD(forgets) {
   }
 }
 
-TEST(KeptPrograms, OneProcessMayForgetWhatAnotherKeeps) {
+TEST(KeptPrograms, OneProcess_MayForgetProgramsThatAnotherKeeps) {
   for (const auto& result : testing::run_processes({.count = 2,
                             .child = "forgets",
                             .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}},

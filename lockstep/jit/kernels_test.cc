@@ -61,7 +61,7 @@ const Function kFunctions[] = {
 
 class Kernels : public ::testing::TestWithParam<std::tuple<DType, std::string>> {};
 
-TEST_P(Kernels, GiveTheFunctionsValues_HoweverTheProgramIsCompiled) {
+TEST_P(Kernels, GiveTheFunctionsValues_InEveryWayOfCompiling) {
   const auto& [dtype, way] = GetParam();
   const std::vector<std::int64_t> sizes = {8, 64};
   std::vector<Array> inputs;

@@ -15,7 +15,7 @@ using random::Key;
 using test::expect_equal;
 using test::waves;
 
-TEST(Keys, GoThroughJit) {
+TEST(Keys, AreArgumentsAndResultsOfJit) {
   auto draw = jit([](const Key& key) {
     auto [next, drawn] = random::split<2>(key);
     return std::pair(next, random::normal(drawn, {4}));
@@ -27,7 +27,7 @@ TEST(Keys, GoThroughJit) {
   expect_equal(numbers, random::normal(drawn, {4}));
 }
 
-TEST(Keys, SeveralAreMappedAndScanned) {
+TEST(Keys, AnArrayOfKeys_IsMappedAndScanned) {
   const Key keys = random::split(random::key(5), 3);
   const Array each = vmap([](const Key& key) { return random::uniform(key, {2}); })(keys);
   std::vector<Array> one_by_one;
@@ -40,7 +40,7 @@ TEST(Keys, SeveralAreMappedAndScanned) {
   EXPECT_EQ(last.item<float>(), 3);
 }
 
-TEST(Keys, AreACarry_AndHaveNoDerivative) {
+TEST(Keys, CanBeACarry_AndHaveNoDerivative) {
   const auto [key, sum] = fori_loop(
       0, 3,
       [](const Array&, const std::pair<Key, Array>& carry) {

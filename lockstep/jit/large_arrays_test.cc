@@ -62,7 +62,7 @@ class Traced : public ::testing::Test {
   Array x = trace.input({DType::kI8, {kMost}, false, {}});
 };
 
-TEST_F(Traced, PlacesInLargeDimensions_AreOfI64) {
+TEST_F(Traced, IndicesInLargeDimensions_AreI64) {
   EXPECT_EQ(argsort(x).dtype(), int64);
   EXPECT_EQ(lexsort({x}).dtype(), int64);
   EXPECT_EQ(top_k(x, 3).second.dtype(), int64);
@@ -77,7 +77,7 @@ TEST_F(Traced, PlacesInLargeDimensions_AreOfI64) {
   EXPECT_EQ(diagonal(reshape(x, {1, kMost}), kMost - 1).shape(), Shape{1});
 }
 
-TEST_F(Traced, ANumberThatADTypeCannotHold_IsNeverCutOff) {
+TEST_F(Traced, ANumberThatADTypeCannotHold_IsAnError) {
   EXPECT_THAT(error_of<DTypeError>([&] { nonzero(x[slice(0, 9)], 2, std::int64_t{1} << 40); }),
               HasSubstr("1099511627776"));
   EXPECT_THAT(error_of<DTypeError>([&] { lax::full(x, Scalar::of(std::int64_t{1} << 31), DType::kI32, {}); }),
@@ -106,7 +106,7 @@ TEST(LargeNumbers, LargeDiagonalsAndClassCounts_AreRight) {
   EXPECT_EQ(number(sum(one_hot(astype(array({0, 100, -1}), int8), 300))), 2);
 }
 
-TEST(NegativeStarts, CountFromTheEnd) {
+TEST(NegativeStarts, OfDynamicSlices_CountFromTheEnd) {
   const Array x = arange(6);
   const std::vector<std::int32_t> last = {4, 5}, written = {0, 1, 2, 3, 9, 9};
   EXPECT_EQ(dynamic_slice(x, {-2}, {2}).to_host<std::int32_t>(), last);

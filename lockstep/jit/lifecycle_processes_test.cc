@@ -49,7 +49,7 @@ LOCKSTEP_CHILD(forks_children_that_end) {
   }
 }
 
-TEST(ForkedChild, LeavesNothingInItsParentsName) {
+TEST(ForkedChild, ThatComputesOrEnds_DoesNotAffectItsParentsJob) {
   for (const ProcessResult& result : run_processes(job("forks_children_that_end", 2, 1))) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
     EXPECT_THAT(result.log, ContainsRegex("a computation in a process that was forked after initialize\\(\\) "
@@ -77,7 +77,7 @@ LOCKSTEP_CHILD(forks_a_child_that_lives_on) {
   }
 }
 
-TEST(ForkedChild, DoesNotHideItsParentsDeath) {
+TEST(ForkedChild, ThatLivesOn_DoesNotHideItsParentsDeath) {
   Processes processes(job("forks_a_child_that_lives_on", 2, 1));
   processes.wait_for_line(1, "forked ");
   const std::string log = processes.log(1);

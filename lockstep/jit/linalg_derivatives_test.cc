@@ -55,7 +55,7 @@ TEST(Gradients, TheDeterminantOfALowRankMatrix_GivesItsCofactors) {
 }
 
 /// q is not computed if only r is used.
-TEST(Jit, TheROfQr_IsTheSameWithoutQ) {
+TEST(Jit, QrOfWhichOnlyRIsUsed_GivesTheSameR) {
   for (const std::int64_t n : {5, 130}) {
     const Array x = reshape(sin(arange(n * n) * 0.7), {n, n});
     const Array r = jit([](Array x) { return linalg::qr(x).r; })(x);
@@ -87,7 +87,7 @@ TEST(Gradients, ExpmOfEachMagnitude_HasTheRightGradient) {
   expect_close(one_each(sizes), first, 1e-4);
 }
 
-TEST(Derivatives, ThatAreNotThere_AreErrorsThatSayWhatIs) {
+TEST(Derivatives, OfOperationsWithoutOne_AreErrors) {
   auto refused = [](const auto& f) {
     return error_of<TraceError>([&] { grad([&](Array x) { return sum(abs(f(x))); })(matrix()); });
   };

@@ -40,7 +40,7 @@ std::string between(const std::string& log, const std::string& from, const std::
   return log.substr(start, end - start);
 }
 
-TEST(LogCompiles, SaysWhatWhyAndHowLong) {
+TEST(LogCompiles, NamesFunctionReasonAndTimes) {
   testing::TemporaryFolder cache;
   testing::Variables env = {{"LOCKSTEP_LOG_COMPILES", "1"},
                             {"LOCKSTEP_NUM_CPU_DEVICES", "4"},

@@ -32,7 +32,7 @@ void expect_same_over_devices(F f) {
   }
 }
 
-TEST(LoopConditions, ThatReadASumOfTheBody_SeeAllOfIt) {
+TEST(LoopConditions, ThatReadASumOfTheBody_SeeTheSumOverAllDevices) {
   auto below = [](Array s) -> Array { return max(s) < 60.; };
   expect_same_over_devices([&](Array x) -> Array {
     return while_loop(
@@ -52,7 +52,7 @@ TEST(LoopConditions, ThatReadASumOfTheBody_SeeAllOfIt) {
   });
 }
 
-TEST(LoopConditions, ThatReadOneOfTwoSums_SeeAllOfIt) {
+TEST(LoopConditions, ThatReadOneOfTwoSums_SeeTheSumOverAllDevices) {
   struct State {
     Array read, other;
   };
@@ -75,7 +75,7 @@ TEST(LoopConditions, ThatReadOneOfTwoSums_SeeAllOfIt) {
   });
 }
 
-TEST(LoopConditions, NestedLoops_SeeAllOfASum) {
+TEST(LoopConditions, OfNestedLoops_SeeTheSumOverAllDevices) {
   auto inner = [](Array x, Array s) -> Array {
     return fori_loop(
         0, 2, [&](Array, Array s) -> Array { return s + sum(x); }, s);
@@ -95,7 +95,7 @@ TEST(LoopConditions, NestedLoops_SeeAllOfASum) {
   });
 }
 
-TEST(LoopConditions, UnderDerivativesAndVmap_SeeAllOfASum) {
+TEST(LoopConditions, UnderDerivativesAndVmap_SeeTheSumOverAllDevices) {
   auto f = [](Array scale, Array x) -> Array {
     return while_loop([](Array s) -> Array { return s < 60.; },
                       [&](Array s) -> Array { return s + scale * sum(x); }, number(0.F));
@@ -109,7 +109,7 @@ TEST(LoopConditions, UnderDerivativesAndVmap_SeeAllOfASum) {
   });
 }
 
-TEST(LoopConditions, ThatReadACounter_LeaveTheSumBehindTheLoop) {
+TEST(LoopConditions, ThatReadACounter_LeaveOneAllReduceAfterTheLoop) {
   struct State {
     Array step, total;
   };

@@ -64,7 +64,7 @@ LOCKSTEP_CHILD(loops_of_collectives) {
 
 class Loops : public ::testing::TestWithParam<std::pair<int, int>> {};
 
-TEST_P(Loops, Collectives_GiveTheirValuesForEachPlacementOfDevices) {
+TEST_P(Loops, CollectivesInLoops_GiveTheRightValues) {
   for (const ProcessResult& result :
        run_processes(job("loops_of_collectives", GetParam().first, GetParam().second)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -108,7 +108,7 @@ LOCKSTEP_CHILD(prints) {
       .block_until_ready();
 }
 
-TEST(DebugPrint, InAJobWithoutALauncher_NamesTheProcess) {
+TEST(DebugPrint, WithoutALauncher_BeginsTheLineWithTheProcess) {
   int port = 0;
   {
     coordination::CoordinationServer probe;
@@ -129,7 +129,7 @@ TEST(DebugPrint, InAJobWithoutALauncher_NamesTheProcess) {
 }
 
 /// The launcher names it itself.
-TEST(DebugPrint, UnderALauncher_PrintsTheLineAlone) {
+TEST(DebugPrint, UnderALauncher_PrintsTheLineUnchanged) {
   const auto results = run_processes(job("prints", 2, 1));
   for (int i : {0, 1})
     EXPECT_THAT(results[i].log, ::testing::ContainsRegex("(^|\n)mine " + std::to_string(i) + "\\.0\n"));

@@ -40,7 +40,7 @@ std::vector<std::string> moved(const std::function<Array(Array)>& function, cons
 
 const Shape kShape = {64, 256};  // a row is 1 KiB
 
-TEST(MovedElements, ARoll_MovesOnlyTheRowsThatComeIn) {
+TEST(MovedElements, ARoll_MovesOnlyTheRowsThatChangeDevices) {
   const Array x = waves(kShape);
   EXPECT_THAT(moved([](Array a) { return roll(a, 1, 0); }, x), ElementsAre("1 x permute of 1024 B"));
   // By more than a part: from two devices.
@@ -89,7 +89,7 @@ TEST(MovedElements, HalvesStridesAndFlips_MoveOnlyWhatTheResultNeeds) {
   EXPECT_THAT(moved([](Array a) { return flip(a, 0); }, x), ElementsAre("1 x permute of 16384 B"));
 }
 
-TEST(MovedElements, OneRow_MovesOnlyItself) {
+TEST(MovedElements, ReadingOneRow_MovesOnlyThatRow) {
   EXPECT_THAT(moved([](Array a) { return a[37] * 2.; }, waves(kShape)),
               ElementsAre("1 x all-reduce of 1024 B"));
 }
@@ -162,7 +162,7 @@ TEST(MovedElements, TopK_MovesOnlyEachDevicesLargest) {
   expect_equal(jit(gradient)(over_x(x, P(none, "x"))), gradient(x));
 }
 
-TEST(MovedElements, ASort_MovesToAnotherDimensionAndBack) {
+TEST(MovedElements, ASortOfASplitDimension_MovesTheSplitAwayAndBack) {
   const Array x = waves({64, 256});
   auto f =
       jit([](Array a) { return sort(a, 1); }, {.out_shardings = {NamedSharding(line_mesh(), P(none, "x"))}});
@@ -201,7 +201,7 @@ TEST(MovedElements, AOneDimensionalSort_ExchangesTheDevicesParts) {
   expect_equal(jit(gradient)(over_x(x[{slice(none, 64)}])), gradient(x[{slice(none, 64)}]));
 }
 
-TEST(MovedElements, WhereOnlyOwnersChange_GoByOnePermute) {
+TEST(MovedElements, ASwapOfMeshAxes_IsOnePermute) {
   const Mesh mesh = test::square_mesh();
   const Array x = waves({8, 8});
   const std::vector<std::pair<PartitionSpec, PartitionSpec>> pairs = {

@@ -33,7 +33,7 @@ Array scoped(const Array& x) {
   return sum(y);
 }
 
-TEST(NamedScope, NamesTheOperationsWithinIt_InAllTexts_AndChangesNoValue) {
+TEST(NamedScope, NamesItsOperationsInAllTexts_AndChangesNoValue) {
   const Array x = waves({4});
   const auto lowered = jit(scoped).lower(x);
   for (const std::string& text : {lowered.program, lowered.partitioned}) {
@@ -53,7 +53,7 @@ TEST(NamedScope, NamesTheOperationsWithinIt_InAllTexts_AndChangesNoValue) {
   EXPECT_THAT(quoted.lower(x).as_text(), HasSubstr(R"(loc("a \"b\" \\c/cosine"))"));
 }
 
-TEST(NamedScope, GoesWithTheOperationsThroughTransformations) {
+TEST(NamedScope, IsKeptByGradVmapAndLoops) {
   const Array x = waves({4}), rows = waves({3, 4});
   EXPECT_THAT(jit(grad(scoped)).lower(x).program, ContainsRegex("cos [a-z]+  # outer/inner\n"));
   expect_equal(jit(grad(scoped))(x), cos(x) * x + sin(x));
@@ -79,7 +79,7 @@ TEST(NamedScope, GoesWithTheOperationsThroughTransformations) {
   EXPECT_THAT(outer.lower(x).program, HasSubstr("cos a  # caller\n"));
 }
 
-TEST(NamedScope, IsSaidOfEachCollective) {
+TEST(NamedScope, IsNamedForEachCollective) {
   const Array x = device_put(waves({8, 4}), NamedSharding(line_mesh(), P(nullptr, "x")));
   const auto lowered = jit([](Array x) {
                          auto scope = named_scope("head");

@@ -43,7 +43,7 @@ TEST(Numbers, AreTraced_WithJaxsDTypes) {
   EXPECT_THAT(error_of<DTypeError>([&] { see(std::int64_t{1} << 40); }), HasSubstr("1099511627776"));
 }
 
-TEST(Numbers, AScheduleOfLearningRates_IsOneTrace) {
+TEST(Numbers, AScheduleOfLearningRates_IsTracedOnce) {
   int traces = 0;
   auto step = jit([&](Array w, Array rate) {
     ++traces;
@@ -59,7 +59,7 @@ TEST(Numbers, AScheduleOfLearningRates_IsOneTrace) {
   EXPECT_EQ(generic(2, 3).aval(), weak(int32));
 }
 
-TEST(Doubles, MeetF64_WithAllTheirDigits) {
+TEST(Doubles, WithF64Arrays_KeepAllTheirDigits) {
   const Array x = ones({2}, float64);
   auto first = [](const Array& y) {
     EXPECT_EQ(y.dtype(), float64);
@@ -110,13 +110,13 @@ struct Times {
   Array step, end;
 };
 
-TEST(Doubles, InTrees_MeetF64WithAllTheirDigits) {
+TEST(Doubles, InTreesWithF64Arrays_KeepAllTheirDigits) {
   const Times times{0.1, 0.3};
   auto advanced = jit([](const Array& x, const Times& times) { return x * times.step + times.end; });
   EXPECT_DOUBLE_EQ(advanced(ones({}, float64), times).item<double>(), 0.4);
 }
 
-TEST(Doubles, ProgramsInF32_StayInF32) {
+TEST(Doubles, WithF32Arrays_LeaveProgramsInF32) {
   const Array x = test::waves({8});
   auto twice = [](const Array& x, const Array& k) { return x * (k * k) + k; };
   const float k = 0.1f;
@@ -138,7 +138,7 @@ TEST(Numbers, OverAMesh_GoToEveryDevice) {
   EXPECT_EQ(traces, 1);
 }
 
-TEST(Numbers, ThatTheFunctionTakesAsNumbers_AreCompiledIn) {
+TEST(Numbers, ForParametersOfNumberType_AreCompiledIn) {
   int traces = 0;
   auto power = jit([&](Array x, int n, Array scale) {
     ++traces;
@@ -227,7 +227,7 @@ struct Norm {
   Array scale, count;
 };
 
-TEST(Messages, NameTheArrayOfATreeByItsPath) {
+TEST(Messages, NameAnArrayOfATreeByItsPath) {
   EXPECT_THAT(error_of<TraceError>([] {
                 grad([](const Norm& norm) { return sum(norm.scale); })(Norm{ones({2}), zeros({}, int64)});
               }),
@@ -257,7 +257,7 @@ TEST(Grad, GivesTheGradientsInTheOrderOfArgnums) {
   expect_equal(second, x);
 }
 
-TEST(Pmap, FewerRowsThanDevices_AreForTheFirstDevices) {
+TEST(Pmap, FewerRowsThanDevices_RunOnTheFirstDevices) {
   auto total = pmap([](Array x) { return psum(x, "i"); });
   for (std::int64_t rows : {1, 2, 4}) {
     const Array x = test::waves({rows, 3});
@@ -268,7 +268,7 @@ TEST(Pmap, FewerRowsThanDevices_AreForTheFirstDevices) {
   expect_equal(last(test::waves({3}), y), reshape(test::waves({3}), {3, 1}) * y);
 }
 
-TEST(Pmap, TakesArraysFromOutside_AndNumbers) {
+TEST(Pmap, CapturedArraysAndNumbers_AreUsed) {
   const Array w = test::waves({3}), split = device_put(test::waves({4}), NamedSharding(line_mesh(), P("x")));
   const Array x = test::waves({4, 3}, 2);
   auto add = pmap([&](Array x) {

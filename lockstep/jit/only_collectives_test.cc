@@ -78,7 +78,7 @@ TEST(OnlyCollectives, SeveralInputsWithReshapes_GiveTheRightElements) {
 }
 
 /// An operand is not written: not if it is also a result, given twice, or a view.
-TEST(OnlyCollectives, LeaveTheirOperands) {
+TEST(OnlyCollectives, LeaveTheirOperandsUnchanged) {
   const auto f = jit(shard_map([](Array a) { return std::pair(a, psum(a, "x")); },
                                {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x"), P()}}));
   const auto twice = jit(shard_map(
@@ -94,7 +94,7 @@ TEST(OnlyCollectives, LeaveTheirOperands) {
   test::expect_equal(x, before, 0);
 }
 
-TEST(OnlyCollectives, DonatedArguments_AreTaken) {
+TEST(OnlyCollectives, DonatedArguments_AreDeleted) {
   const auto f = jit(shard_map([](Array a) { return psum(a, "x"); },
                                {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}}),
                      {.donate_argnums = {0}});

@@ -114,27 +114,27 @@ class Options : public ::testing::Test {
   const NamedSharding rows_{line_mesh(), P("x")};
 };
 
-TEST_F(Options, InShardings_AreConstraintsOfAnInnerCall) {
+TEST_F(Options, InShardingsOfAnInnerCall_AreConstraintsInEveryContext) {
   const auto g = jit([](Array x) { return sin(x); }, {.in_shardings = {rows_}});
   expect_parts(g, {8, 3}, "2,3");
 }
 
-TEST_F(Options, OutShardings_AreConstraintsOfAnInnerCall) {
+TEST_F(Options, OutShardingsOfAnInnerCall_AreConstraintsInEveryContext) {
   const auto g = jit([](Array x) { return sin(x); }, {.out_shardings = {rows_}});
   expect_parts(g, {8, 3}, "2,3");
 }
 
-TEST_F(Options, ShardingConstraints_HoldWhereverTheyStand) {
+TEST_F(Options, ShardingConstraints_HoldInEveryContext) {
   auto g = [this](const Array& x) { return sin(with_sharding_constraint(x, rows_)); };
   expect_parts(g, {8, 3}, "2,3");
 }
 
-TEST_F(Options, ShardingConstraintsThatDoNotDivide_HoldWhereverTheyStand) {
+TEST_F(Options, ShardingConstraintsThatDoNotDivide_HoldInEveryContext) {
   auto g = [this](const Array& x) { return sin(with_sharding_constraint(x, rows_)); };
   expect_parts(g, {6, 3}, "2,3");
 }
 
-TEST_F(Options, OnlyTheOuterCallDonates) {
+TEST_F(Options, DonationOfAnInnerCall_IsIgnored) {
   const auto g = jit([](Array x) { return sin(x); }, {.donate_argnums = {0}});
   for (const Context& context : contexts()) {
     SCOPED_TRACE(context.name);
@@ -147,7 +147,7 @@ TEST_F(Options, OnlyTheOuterCallDonates) {
   EXPECT_THAT(error_of<Error>([&] { x.to_host<float>(); }), HasSubstr("donated"));
 }
 
-TEST_F(Options, StaticArguments_AreCompiledInWhereverTheCallStands) {
+TEST_F(Options, StaticArguments_AreConstantsInEveryContext) {
   const auto g =
       jit([](Array x, Static<int> n) { return times([](const Array& x) { return sin(x); }, x, *n); });
   for (const Context& context : contexts()) {
@@ -161,7 +161,7 @@ TEST_F(Options, StaticArguments_AreCompiledInWhereverTheCallStands) {
   }
 }
 
-TEST_F(Options, UnderAPartlyManualShardMap_ConstraintsAreOfTheOtherAxes) {
+TEST_F(Options, UnderShardMapOverSomeAxes_ConstraintsUseTheOtherAxes) {
   const NamedSharding over_y(square_mesh(), P("y"));
   const auto inner = jit([](Array x) { return sin(x); }, {.in_shardings = {over_y}});
   const Function constrained = [&](const Array& x) { return sin(with_sharding_constraint(x, over_y)); };
@@ -175,7 +175,7 @@ TEST_F(Options, UnderAPartlyManualShardMap_ConstraintsAreOfTheOtherAxes) {
   }
 }
 
-TEST_F(Options, AnInnerCallsShardingsThatDoNotDivide_AreAnErrorAsAtTheTop) {
+TEST_F(Options, ShardingsThatDoNotDivide_AreAnErrorInInnerCallsToo) {
   const auto in = jit([](Array x) { return sin(x); }, {.in_shardings = {rows_}});
   const auto out = jit([](Array x) { return sin(x); }, {.out_shardings = {rows_}});
   const Array x = waves({6, 3});
@@ -186,7 +186,7 @@ TEST_F(Options, AnInnerCallsShardingsThatDoNotDivide_AreAnErrorAsAtTheTop) {
   }
 }
 
-TEST_F(Options, ForMoreArgumentsOrResultsThanThereAre_AreAnError) {
+TEST_F(Options, TooManyForTheArgumentsOrResults_AreAnError) {
   const Array x = waves({8, 3});
   auto sine = [](Array x) { return sin(x); };
   for (bool within : {false, true}) {

@@ -90,7 +90,7 @@ LOCKSTEP_CHILD(takes_any_name) {
   multihost::sync_global_devices("end");
 }
 
-TEST(OutsideText, AsAnyNameThatAUserGives_LetsTheJobGoOn) {
+TEST(OutsideText, AsAnyNameOfTheUser_DoesNotEndTheJob) {
   auto options = job("takes_any_name", 2, 1);
   options.env["LOCKSTEP_JOB_ID"] =
       "donn\xe9"
@@ -111,7 +111,7 @@ LOCKSTEP_CHILD(waits_for_a_phase) {
 }
 
 // Without a launcher the processes ask each other.
-TEST(OutsideText, AsAPhase_StandsInTheLineOfWhoWaitsForIt) {
+TEST(OutsideText, AsAPhase_IsShownByTheProcessThatWaits) {
   testing::TemporaryFolder folder;
   const std::filesystem::path go_on = folder.path() / "go_on";
   auto options = job("waits_for_a_phase", 2, 1);

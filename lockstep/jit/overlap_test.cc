@@ -49,7 +49,7 @@ std::size_t expect_same(const F& function, const Args&... args) {
   return count(text, "lockstep_collective_start");
 }
 
-TEST(OverlappedCollectives, InGradients_GiveTheSame) {
+TEST(OverlappedCollectives, InGradients_EqualThoseWithoutOverlap) {
   struct Layer {
     Array w, b;
   };
@@ -72,7 +72,7 @@ TEST(OverlappedCollectives, InGradients_GiveTheSame) {
   EXPECT_GE(expect_same(step, layers, batch), 6u) << "all but the last of the backward pass";
 }
 
-TEST(OverlappedCollectives, EveryKind_GivesTheSame) {
+TEST(OverlappedCollectives, OfEveryKind_EqualThoseWithoutOverlap) {
   const Mesh mesh = square_mesh();
   auto f = shard_map(
       [&](Array a, Array b) {
@@ -105,7 +105,7 @@ TEST(OverlappedCollectives, EveryKind_GivesTheSame) {
 }
 
 /// In a loop the same collective is started in each step.
-TEST(OverlappedCollectives, WithinLoopsAndBranches_GiveTheSame) {
+TEST(OverlappedCollectives, WithinLoopsAndBranches_EqualThoseWithoutOverlap) {
   auto f = shard_map(
       [](Array a, Array b) {
         auto step = [&](Array carry, Array x) {
@@ -127,7 +127,7 @@ TEST(OverlappedCollectives, WithinLoopsAndBranches_GiveTheSame) {
   EXPECT_GE(expect_same(f, waves({16, 4}), waves({5}, 3)), 2u);
 }
 
-TEST(OverlappedCollectives, AreInTheProgramsText) {
+TEST(OverlappedCollectives, AboveTheThreshold_AreSplitIntoStartAndDone) {
   auto f = shard_map(
       [](Array x) {
         const Array s = psum(x, "x");
@@ -146,7 +146,7 @@ TEST(OverlappedCollectives, AreInTheProgramsText) {
 }
 
 /// If the host's function failed, XLA would free what is in flight.
-TEST(OverlappedCollectives, AreNoneBesideFunctionsOfTheHost) {
+TEST(OverlappedCollectives, BesideHostFunctions_AreNotOverlapped) {
   auto f = shard_map(
       [](Array x) {
         const Array s = psum(x, "x");

@@ -24,7 +24,7 @@ Array rows(const Array& x) { return device_put(x, NamedSharding(line_mesh(), P("
 
 Array loss(Array w, Array x) { return mean(square(tanh(matmul(x, w)))); }
 
-TEST(PartialSums, GradientsOfMicrobatches_ArePutTogetherOnce) {
+TEST(PartialSums, GradientsOfMicrobatches_AreSummedOverDevicesOnce) {
   auto accumulate = [](Array w, Array batches) {
     return scan([&](Array sum, Array batch) { return std::pair(sum + grad(loss)(w, batch), Array(0.)); },
                 zeros_like(w), batches)
@@ -46,7 +46,7 @@ TEST(PartialSums, GradientsOfMicrobatches_ArePutTogetherOnce) {
   expect_equal(got.second, expected.second);
 }
 
-TEST(PartialSums, GradientsOfALoopsConstants_ArePutTogetherBehindIt) {
+TEST(PartialSums, GradientsOfALoopsConstants_AreSummedOverDevicesAfterIt) {
   auto recurrent = [](Array w, Array h, Array xs) {
     auto last =
         scan([&](Array h, Array x) { return std::pair(tanh(matmul(h, w) + x), Array(0.)); }, h, xs).first;
@@ -59,7 +59,7 @@ TEST(PartialSums, GradientsOfALoopsConstants_ArePutTogetherBehindIt) {
   EXPECT_THAT(exchanges(jitted, whole(w), rows(h), split), ElementsAre("1 x all-reduce of 256 B"));
 }
 
-TEST(PartialSums, SumOfMatmulsOverASplitDimension_IsPutTogetherOnce) {
+TEST(PartialSums, SumOfMatmulsOverASplitDimension_IsSummedOverDevicesOnce) {
   auto f = [](Array x, Array w, Array v) { return tanh(matmul(x, w) * 2 - matmul(x * x, v)); };
   const Array x = waves({4, 16}), w = waves({16, 8}, 2), v = waves({16, 8}, 3);
   const Array columns = device_put(x, NamedSharding(line_mesh(), P(none, "x")));
@@ -68,7 +68,7 @@ TEST(PartialSums, SumOfMatmulsOverASplitDimension_IsPutTogetherOnce) {
   EXPECT_THAT(exchanges(jitted, columns, rows(w), rows(v)), ElementsAre("1 x all-reduce of 128 B"));
 }
 
-TEST(PartialSums, InNestedLoops_ArePutTogetherBehindTheOutermost) {
+TEST(PartialSums, InNestedLoops_AreSummedOverDevicesAfterTheOutermost) {
   auto f = [](Array w, Array batches) {
     return fori_loop(
         0, 3,
@@ -106,7 +106,7 @@ TEST(PartialSums, GradientsOfALookup_MoveTheTableAndNotTheBatch) {
   EXPECT_THAT(exchanges(jitted, whole(table), rows(ids)), ElementsAre("1 x all-reduce of 256 B"));
 }
 
-TEST(PartialSums, LookupsInASplitTable_MoveWhatIsLookedUp) {
+TEST(PartialSums, LookupsInASplitTable_MoveOnlyTheRowsLookedUp) {
   auto f = [](Array table, Array ids) { return sin(take(table, ids, 0)); };
   const Array table = waves({64, 4}), ids = remainder(arange(8) * 11, Array(64));
   auto jitted = jit(f);
@@ -137,7 +137,7 @@ TEST(PartialSums, CrossEntropyOverASplitVocabulary_MovesNumbersOfEachToken) {
   for (const auto& line : gradient.lower(split, whole(labels)).communication()) EXPECT_LE(line.bytes, 64);
 }
 
-TEST(PartialSums, PartsOfASplitDimension_AreReadAndWrittenWhereTheyAre) {
+TEST(PartialSums, PartsOfASplitDimension_AreReadAndWrittenInPlace) {
   const Array cache = waves({32, 4}), update = waves({3, 4}, 2);
   auto write = [](Array cache, Array update, Array at) {
     return lockstep::dynamic_update_slice(cache, update, {at, Array(0)});

@@ -84,7 +84,7 @@ TEST(PerLeafOptions, JitPutsEachArrayWhereItsRuleSays) {
       HasSubstr("argument array 4 (f32[4]) has NamedSharding(Mesh(x=4), P('x')), but in_shardings asks for"));
 }
 
-TEST(PerLeafOptions, WithinATraceAShardingIsAConstraintOnItsArray) {
+TEST(PerLeafOptions, WithinATrace_EachShardingIsAConstraintOnItsArray) {
   const Mesh mesh = line_mesh();
   auto outer = jit([&](Model m) { return jit(doubled, {.out_shardings = {shardings(mesh)}})(m); });
   const std::string program = outer.lower(model()).program;
@@ -152,7 +152,7 @@ TEST(PerLeafOptions, PmapMapsEachArrayAlongItsAxis) {
   expect_equal(result.scale, same * 2.0);
 }
 
-TEST(PerLeafOptions, ThatDoNotFitAreErrors) {
+TEST(PerLeafOptions, ThatDoNotFit_AreErrors) {
   const Mesh mesh = line_mesh();
   const Sharding split = NamedSharding(mesh, P("x"));
   const Model m = model();

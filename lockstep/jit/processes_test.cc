@@ -64,7 +64,7 @@ LOCKSTEP_CHILD(collectives) {
 
 class Collectives : public ::testing::TestWithParam<std::pair<int, int>> {};
 
-TEST_P(Collectives, GiveTheirValuesHoweverTheDevicesLie) {
+TEST_P(Collectives, GiveTheRightValues_OverOneOrSeveralProcesses) {
   for (const ProcessResult& result : run_processes(job("collectives", GetParam().first, GetParam().second)))
     EXPECT_EQ(result.exit_code, 0);
 }
@@ -135,7 +135,7 @@ LOCKSTEP_CHILD(has_a_mesh_of_its_own) {
   std::_Exit(0);
 }
 
-TEST(Processes, WhoseMeshesDiffer_AreRefusedAtOnce_AndNamed) {
+TEST(Processes, WithDifferentMeshes_FailAtOnce_NamingTheOneThatDiffers) {
   for (const char* way : {"order", "rotation", "shape", "names", "missing"}) {
     ProcessesOptions options = job("has_a_mesh_of_its_own", 3, 2);
     options.arguments = {way};
@@ -175,7 +175,7 @@ LOCKSTEP_CHILD(maps_other_axes) {
               HasSubstr("a dimension 1 of 2"));
 }
 
-TEST(Pmap, OverOtherAxesAndSomeDevices) {
+TEST(Pmap, OverOtherAxesAndSomeDevices_GivesTheRightRows) {
   for (const ProcessResult& result : run_processes(job("maps_other_axes", 2, 2)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -243,7 +243,7 @@ LOCKSTEP_CHILD(shard_maps) {
                      matmul(transpose(x), tanh(matmul(x, w))));
 }
 
-TEST(ShardMap, OverTwoProcesses_IsWhatOneComputes) {
+TEST(ShardMap, OverTwoProcesses_EqualsOneProcess) {
   for (const ProcessResult& result : run_processes(job("shard_maps", 2, 2)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -291,7 +291,7 @@ TEST(EarlyLeaver, IsNamedByThoseWhoWaitForIt) {
               HasSubstr(") left the job early: process 0 waited for it in psum f32[] over i"));
 }
 
-TEST(EarlyLeaver, WhereNobodyCatchesTheError_AllEndAtOnce) {
+TEST(EarlyLeaver, WithAnUncaughtError_EndsAllAtOnce) {
   auto results = run_processes(job("leaves_early_uncaught", 2, 1));
   EXPECT_FALSE(results[0].timed_out);
   EXPECT_FALSE(results[1].timed_out);

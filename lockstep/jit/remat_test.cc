@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Checkpoint, GivesTheSameAndComputesItOnceMore) {
+TEST(Checkpoint, KeepsTheValue_AndComputesItAgainInTheDerivative) {
   const Array w = waves({4, 4}), x = waves({4}, 2);
   auto layer = [](Array w, Array x) { return tanh(matmul(w, tanh(matmul(w, x)))); };
   auto plain = [&](Array w) { return sum(layer(w, x)); };
@@ -127,7 +127,7 @@ Array own_exp(const Array& x) {
                     [](Array x, Array g) { return g * own_exp(x); })(x);
 }
 
-TEST(CustomDerivatives, MayCallThemselvesInTheirRule) {
+TEST(CustomDerivatives, MayCallTheFunctionInItsOwnRule) {
   auto f = [](Array x) { return log1pexp(x); };
   EXPECT_EQ(grad(f)(number(100.f)).item<float>(), 1.f);
   const float s = 1 / (1 + std::exp(-1.f));
@@ -152,7 +152,7 @@ TEST(CustomDerivatives, MayCallThemselvesInTheirRule) {
   EXPECT_NEAR(jit(grad(looped))(number(1.f)).item<float>(), s * (1 - 1 / (2 + std::exp(1.f))), 1e-6);
 }
 
-TEST(CustomDerivatives, AreLookedAtOnlyWhereTheFunctionIsDifferentiated) {
+TEST(CustomDerivatives, RunOnlyIfTheFunctionIsDifferentiated) {
   int forwards = 0, backwards = 0;
   auto f = custom_vjp([](Array x) { return x * x; },
                       [&](Array x) {
@@ -190,7 +190,7 @@ void differentiate(F f, const Array& x) {
   grad([&](Array x) { return sum(f(x)); })(x);
 }
 
-TEST(CustomDerivatives, RefuseWhatDoesNotFit) {
+TEST(CustomDerivatives, RulesThatDoNotFit_AreErrors) {
   const Array x = ones({3});
   auto square = [](Array x) { return x * x; };
   EXPECT_THAT(error_of<TraceError>([&] {

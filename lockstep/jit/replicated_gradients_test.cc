@@ -44,7 +44,7 @@ Sums sums_of_gradient(const Network& layer, const Array& p, const Array& x) {
   return sums;
 }
 
-TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
+TEST(ReplicatedGradients, AreSummedOverTheBatchBeforeTheDevices) {
   const Array x = waves({256, 4}), bias = waves({4}, 3);
   const std::map<std::string, Network> layers = {
       {"bias", [](Array b, Array x) { return tanh(x + b); }},
@@ -82,7 +82,7 @@ TEST(ReplicatedGradients, AreAddedUpOverTheBatchFirst) {
   }
 }
 
-TEST(ReplicatedGradients, ForALoopsElements_AreAddedUpBehindTheLoop) {
+TEST(ReplicatedGradients, ForALoopsElements_AreSummedOverDevicesAfterTheLoop) {
   const Network layers = [](Array ws, Array x) {
     auto step = [](Array h, Array w) { return std::pair(tanh(h * w), std::tuple<>()); };
     return scan(step, x, ws).first;
@@ -92,7 +92,7 @@ TEST(ReplicatedGradients, ForALoopsElements_AreAddedUpBehindTheLoop) {
   EXPECT_EQ(sums.collectives, 1);
 }
 
-TEST(ReplicatedGradients, ForAScalarOrASlice_MoveOnlyItsBytes) {
+TEST(ReplicatedGradients, OfAScalarOrASlice_MoveOnlyItsBytes) {
   const Array x = waves({256, 4});
   const Loss parallel = shard_map([](Array s, Array x) { return pmean(mean(tanh(x * s + s)), "x"); },
                                   {line_mesh(), {P(), P("x")}, {P()}});

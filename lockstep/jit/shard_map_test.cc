@@ -54,13 +54,13 @@ TEST(ShardMap, MatmulWithASplitContraction_NeedsPsum) {
   expect_equal(jit([&](Array a, Array b) { return multiply(a, b) + 1; })(a, b), matmul(a, b) + 1);
 }
 
-TEST(ShardMap, EveryDeviceKnowsItsPlace) {
+TEST(ShardMap, AxisIndex_IsEachDevicesPosition) {
   auto places = shard_map([](Array x) { return x + astype(10 * axis_index("x") + axis_index("y"), float32); },
                           {.mesh = square_mesh(), .in_specs = {P("x", "y")}, .out_specs = {P("x", "y")}});
   expect_equal(places(zeros({2, 2})), array({0.f, 1.f, 10.f, 11.f}, {2, 2}));
 }
 
-TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
+TEST(ShardMap, Collectives_AgreeWithTheirDefinition) {
   Array x = waves({4, 4});
   ShardMapOptions rows{.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}};
   expect_equal(shard_map([](Array a) { return all_gather(a, "x", {.tiled = true}); },
@@ -82,7 +82,7 @@ TEST(ShardMap, CollectivesAgreeWithTheirDefinition) {
                max(x, {.axis = 0, .keepdims = true}));
 }
 
-TEST(ShardMap, AResult_IsMovedToTheSplitThatItsNextUseAsksFor) {
+TEST(ShardMap, AResult_IsMovedToTheSplitOfItsNextUse) {
   const Mesh mesh = square_mesh();
   const std::vector<PartitionSpec> specs = {
       P(), P("x"), P("y"), P("x", "y"), P({"y", "x"}, none), P(none, {"y", "x"})};
@@ -125,7 +125,7 @@ TEST(ShardMap, AResult_IsMovedToTheSplitThatItsNextUseAsksFor) {
   }
 }
 
-TEST(ShardMap, CollectivesOverGroupsOfPlaces_StayWithinThem) {
+TEST(ShardMap, CollectivesOverAxisIndexGroups_StayWithinTheGroups) {
   const AxisIndexGroups pairs = {{{0, 2}, {1, 3}}};
   Array x = waves({4, 4});
   auto row = [&](std::int64_t i) { return slice(x, {i, 0}, {i + 1, 4}); };
@@ -160,7 +160,7 @@ TEST(ShardMap, CollectivesOverGroupsOfPlaces_StayWithinThem) {
       HasSubstr("position 1"));
 }
 
-TEST(ShardMap, PshuffleTakesFromThePermutation) {
+TEST(ShardMap, Pshuffle_TakesFromTheDevicesOfThePermutation) {
   Array x = waves({4, 2});
   ShardMapOptions rows{.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}};
   expect_equal(shard_map(
@@ -183,7 +183,7 @@ Array split_loss(Array x, Array w, Array b) {
       local, {.mesh = square_mesh(), .in_specs = {P("x", "y"), P("y"), P()}, .out_specs = {P()}})(x, w, b);
 }
 
-TEST(ShardMap, GradientOutside_IsThatOfTheWhole) {
+TEST(ShardMap, GradientOutside_EqualsThatOfOneDevice) {
   Array x = waves({4, 6}), w = waves({6, 5}, 2), b = waves({5}, 3);
   auto [value, grads] = value_and_grad<0, 1, 2>(split_loss)(x, w, b);
   auto [whole, expected] = value_and_grad<0, 1, 2>(whole_loss)(x, w, b);
@@ -193,7 +193,7 @@ TEST(ShardMap, GradientOutside_IsThatOfTheWhole) {
   expect_equal(std::get<2>(grads), std::get<2>(expected));
 }
 
-TEST(ShardMap, GradientInside_IsThatOfTheWhole) {
+TEST(ShardMap, GradientInside_EqualsThatOfOneDevice) {
   auto local = [](Array x, Array w) {
     auto loss = [&](Array w) { return mean(square(tanh(matmul(x, w)))); };
     // w is the same on all devices: its gradient is the sum of what each device has.
@@ -205,7 +205,7 @@ TEST(ShardMap, GradientInside_IsThatOfTheWhole) {
   expect_equal(gradient(x, w), grad(whole)(w));
 }
 
-TEST(ShardMap, SecondDerivative_IsThatOfTheWhole) {
+TEST(ShardMap, SecondDerivative_EqualsThatOfOneDevice) {
   auto cube = [](Array x) {
     return sum(shard_map([](Array x) { return x * x * x; },
                          {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}})(x));
@@ -214,7 +214,7 @@ TEST(ShardMap, SecondDerivative_IsThatOfTheWhole) {
   expect_equal(grad([&](Array x) { return sum(grad(cube)(x)); })(x), 6 * x);
 }
 
-TEST(ShardMap, GradientThroughALoopThatHoldsOne_IsThatOfTheWhole) {
+TEST(ShardMap, GradientOfALoopAroundIt_EqualsThatOfOneDevice) {
   const Array x = waves({8, 3}), w = waves({3}, 2), start = waves({3}, 3);
   auto loss = [&](const auto& step) {
     return [&](Array w, Array start) { return sum(square(fori_loop(0, 3, step(w), start))); };
@@ -243,7 +243,7 @@ TEST(ShardMap, GradientThroughALoopThatHoldsOne_IsThatOfTheWhole) {
   compare(once_more(split), once_more(whole));
 }
 
-TEST(ShardMap, SecondDerivativeByWhatItCaptures_IsThatOfTheWhole) {
+TEST(ShardMap, SecondDerivativeByACapturedArray_EqualsThatOfOneDevice) {
   const Array data = waves({8}), x = waves({3}, 2), direction = waves({3}, 3);
   auto split = [&](Array x) {
     auto scaled = [&](Array part) { return part * sum(exp(psum(pvary(x, "x"), "x") * 0.125)); };
@@ -257,14 +257,14 @@ TEST(ShardMap, SecondDerivativeByWhatItCaptures_IsThatOfTheWhole) {
   expect_equal(along(split), along(whole));
 }
 
-TEST(ShardMap, UnderVmap_AddsADimension) {
+TEST(ShardMap, UnderVmap_GivesAResultForEachExample) {
   auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
                          {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});
   Array x = waves({3, 8});
   expect_equal(jit([&](Array x) { return vmap(total)(x); })(x), sum(x, 1));
 }
 
-TEST(ShardMap, TreesAndSpecsOfTheirArrays) {
+TEST(ShardMap, Trees_MayHaveASpecForEachArray) {
   struct Pair {
     Array whole, rows;
   };
@@ -388,7 +388,7 @@ TEST(ShardMap, OverSomeAxes_EveryCollectiveKeepsTheOthersSplits) {
   }
 }
 
-TEST(ShardMap, OverSomeAxes_ADimensionMayLieOverBoth) {
+TEST(ShardMap, OverSomeAxes_ADimensionMayBeSplitOverBothKinds) {
   auto twice =
       shard_map([](Array x) { return 2 * x + astype(axis_index("x"), float32); },
                 {.mesh = square_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}, .axis_names = {"x"}});
@@ -400,7 +400,7 @@ TEST(ShardMap, OverSomeAxes_ADimensionMayLieOverBoth) {
   expect_equal(jit(twice)(device_put(x, NamedSharding(square_mesh(), reverse))), expected);
 }
 
-TEST(ShardMap, ItsCommunicationIsWhatItWrites) {
+TEST(ShardMap, AddsNoCollectivesOfItsOwn) {
   auto total = shard_map([](Array x) { return psum(sum(x), "x"); },
                          {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P()}});
   Array x = device_put(waves({8}), NamedSharding(line_mesh(), P("x")));
@@ -430,7 +430,7 @@ TEST(ShardMapErrors, SayWhichAxisIsWrong) {
               HasSubstr("more entries"));
 }
 
-TEST(ShardMapErrors, ValueThatLeaves_IsNamed) {
+TEST(ShardMapErrors, AValueThatLeaves_IsAnError) {
   Array escaped;
   auto leak = [&](Array x) {
     shard_map(
@@ -444,7 +444,7 @@ TEST(ShardMapErrors, ValueThatLeaves_IsNamed) {
   EXPECT_THAT(error_of<TraceError>([&] { jit(leak)(waves({4})); }), HasSubstr("it has left its shard_map"));
 }
 
-TEST(ShardMapErrors, AnotherMesh_IsNamedWithThePlace) {
+TEST(ShardMapErrors, AnArrayOverAnotherMesh_IsAnErrorWithTheCallSite) {
   Array x = device_put(waves({4}), NamedSharding(square_mesh(), P("x")));
   auto same = shard_map([](Array x) { return x; },
                         {.mesh = line_mesh(), .in_specs = {P("x")}, .out_specs = {P("x")}});
@@ -452,7 +452,7 @@ TEST(ShardMapErrors, AnotherMesh_IsNamedWithThePlace) {
               AllOf(HasSubstr("shard_map (at"), HasSubstr("all arrays of a computation are over one mesh")));
 }
 
-TEST(WithShardingConstraint, FixesWhereAValueLies) {
+TEST(WithShardingConstraint, SetsTheShardingOfAValue) {
   NamedSharding rows(line_mesh(), P("x")), whole(line_mesh(), P());
   auto function = jit([&](Array x) { return with_sharding_constraint(x * 2, rows) + 1; });
   Array y = function(waves({8}));

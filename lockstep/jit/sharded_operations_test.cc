@@ -40,7 +40,7 @@ P random_spec(const Mesh& mesh, const Shape& shape, std::mt19937& random) {
   return P::from_entries(std::move(entries));
 }
 
-TEST_P(ShardedOperations, EqualOneDevice) {
+TEST_P(ShardedOperations, OverAnySplit_EqualOneDevice) {
   const Case& test = GetParam();
   auto function = jit([&](Operands operands) { return test.function(std::move(operands)); });
   Operands alone;

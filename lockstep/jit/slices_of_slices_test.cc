@@ -52,7 +52,7 @@ std::vector<Part> uses() {
   return all;
 }
 
-TEST(SlicesOfSlices, AreOfTheSlice_InAndOutOfBounds) {
+TEST(SlicesOfSlices, InAndOutOfBounds_EqualTwoSeparateSlices) {
   const Array x = reshape(arange(24.), {6, 4});
   for (const auto& [part_name, part] : parts()) {
     for (const auto& [use_name, use] : uses()) {

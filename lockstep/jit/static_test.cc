@@ -27,7 +27,7 @@ class Powers {
   std::vector<int> all_;
 };
 
-TEST(Static, AnEqualValueFindsTheSameProgram_AnotherIsTraced) {
+TEST(Static, AnEqualValue_UsesTheSameProgram_AndAnotherIsTraced) {
   int traces = 0;
   auto sum_of_powers = jit([&](Array x, Static<Powers> powers) {
     ++traces;
@@ -47,7 +47,7 @@ TEST(Static, AnEqualValueFindsTheSameProgram_AnotherIsTraced) {
   EXPECT_EQ(traces, 2);
 }
 
-TEST(Static, StandsInTrees) {
+TEST(Static, CanBeAPartOfATree) {
   struct Layer {
     Array w;
     Static<std::string> activation;
@@ -61,7 +61,7 @@ TEST(Static, StandsInTrees) {
   expect_equal(apply(Layer{w, static_(std::string("none"))}, x), x * w);
 }
 
-TEST(Static, AValueMayHoldOthers_OrBeMoveOnly) {
+TEST(Static, AValue_MayHoldOtherStaticsOrBeMoveOnly) {
   struct Outer {
     Static<std::string> name;
     bool operator==(const Outer& other) const {
@@ -78,7 +78,7 @@ TEST(Static, AValueMayHoldOthers_OrBeMoveOnly) {
   EXPECT_NE(moved.id, static_(std::make_unique<int>(3)).id);  // pointers, not what they point to
 }
 
-TEST(Static, ThreadsThatAddTheSameValuesAgree) {
+TEST(Static, EqualValuesOfSeveralThreads_HaveTheSameId) {
   struct Number {
     int value;
     bool operator==(const Number&) const = default;

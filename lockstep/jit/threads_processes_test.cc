@@ -99,7 +99,7 @@ LOCKSTEP_CHILD(launches_in_threads_one_after_the_other) {
   EXPECT_TRUE(sums_right(total, devices(), 2));
 }
 
-TEST(ThreadsOfAJob, ThatHandOverToEachOther_LaunchAsOneWould) {
+TEST(ThreadsOfAJob, ThatLaunchOneAfterTheOther_Succeed) {
   for (const ProcessResult& result : run_processes(job("launches_in_threads_one_after_the_other", 2, 1)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
@@ -135,7 +135,7 @@ LOCKSTEP_CHILD(launches_local_sums_beside_sums_over_all) {
   });
 }
 
-TEST(ThreadsOfAJob, WithSumsWithinAProcess_WaitForThoseOverAll) {
+TEST(ThreadsOfAJob, WithLocalSums_WaitForSumsOverAllProcesses) {
   for (const ProcessResult& result : run_processes(job("launches_local_sums_beside_sums_over_all", 2, 2)))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }

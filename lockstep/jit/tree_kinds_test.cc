@@ -102,7 +102,7 @@ Array loss(const Tree& tree) {
   return sum(both[0] * both[0]) + 3.0 * sum(both[1]);
 }
 
-TYPED_TEST(TreeKind, GoesThroughEachTransformation) {
+TYPED_TEST(TreeKind, WorksInEachTransformation) {
   using Tree = TypeParam;
   const Tree tree = of<Tree>(array({1.f, 2.f}), array({3.f, 4.f}));
   int traces = 0;
@@ -167,7 +167,7 @@ struct WithFunction {
   Array x;
 };
 
-TEST(TreeKindKey, TellsWhatTheTreeHolds) {
+TEST(TreeKindKey, DependsOnStructureAndStaticValues) {
   const Array x = ones({4}) + 0;
   using Shared = std::shared_ptr<Pair>;
   EXPECT_EQ(traces<Shared>(std::make_shared<Pair>(Pair{x, x}), std::make_shared<Pair>(Pair{x, x})), 1);

@@ -76,7 +76,7 @@ std::vector<Named> updates() {
   };
 }
 
-TEST(Updates, AnUpdateThatReadsItsOperand_ReadsTheOldElements) {
+TEST(Updates, UpdatesThatReadTheirOperand_ReadTheOldElements) {
   const std::vector<Named> sources = lockstep::sources();
   for (std::int64_t size : {8, 68}) {
     std::vector<Array> xs, values;
@@ -114,7 +114,7 @@ TEST(Updates, AStencilInTwoDimensions_ReadsTheOldElements) {
   expect_equal(jit(grad(loss))(x), grad(loss)(x));
 }
 
-TEST(Updates, UpdatesWithOtherValues_AreFusedAsBefore) {
+TEST(Updates, UpdatesWithOtherValues_AreNotComputedSeparately) {
   auto text = [](auto f) { return jit(f).lower(waves({8}), waves({7}, 2)).as_text(); };
   EXPECT_EQ(
       count(text([](Array x, Array y) { return cumsum(x).at(slice(1, none)).set(sin(y)); }), "computed"), 0u);

@@ -136,7 +136,7 @@ std::map<std::string, UnaryFunction> collectives() {
   };
 }
 
-TEST(VmapAxis, CollectivesWithinWhatHoldsPrograms_AreBetweenTheExamples) {
+TEST(VmapAxis, CollectivesInNestedPrograms_AreBetweenTheExamples) {
   const Array xs = waves({4, 3});
   for (const auto& [nesting, sides] : nestings()) {
     for (const auto& [collective, f] : collectives()) {
@@ -161,7 +161,7 @@ TEST(VmapAxis, CollectivesWithinWhatHoldsPrograms_AreBetweenTheExamples) {
   }
 }
 
-TEST(VmapAxis, CollectivesInARuleOfTheUsers_AreBetweenTheExamples) {
+TEST(VmapAxis, CollectivesInCustomRules_AreBetweenTheExamples) {
   const Array xs = waves({4, 3}), weights = arange(4.f);
   const UnaryFunction square = [](Array x) { return x * x; };
   const Array w = reshape(weights, {4, 1});
@@ -217,7 +217,7 @@ std::string lies(const UnaryFunction& f, const VmapOptions& options, const Array
   return jit(vmap(f, options))(xs).sharding().spec().to_string();
 }
 
-TEST(VmapOfAConstraint, LeavesTheExamplesWhereTheyAre) {
+TEST(VmapOfAConstraint, KeepsTheSplitOfTheExamples) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x")));
   const UnaryFunction f = [&](Array v) {
@@ -241,7 +241,7 @@ TEST(VmapOfAConstraint, LeavesTheExamplesWhereTheyAre) {
   EXPECT_TRUE(jit(derivative).lower(xs).communication().empty());
 }
 
-TEST(VmapOfAConstraint, PutsTheExamplesWhereTheOptionSays) {
+TEST(VmapOfAConstraint, SplitsTheExamplesBySpmdAxisName) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P()));
   const UnaryFunction f = [&](Array v) {
@@ -259,7 +259,7 @@ TEST(VmapOfAConstraint, PutsTheExamplesWhereTheOptionSays) {
                 "example over 'y', too"));
 }
 
-TEST(VmapOfAShardMap, SplitsTheExamplesWhereTheOptionSays) {
+TEST(VmapOfAShardMap, SplitsTheExamplesBySpmdAxisName) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x", "y")));
   const UnaryFunction body = [](Array v) {
@@ -287,7 +287,7 @@ TEST(VmapOfAShardMap, SplitsTheExamplesWhereTheOptionSays) {
 }
 
 /// The axes of the mesh that the function under shard_map does not use split the examples as they come.
-TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
+TEST(VmapOfAShardMap, KeepsTheSplitOfTheExamples) {
   const Mesh mesh = square_mesh();
   const Array xs = device_put(waves({4, 6}), NamedSharding(mesh, P("x", "y")));
   const Array weights = waves({6}, 2);
@@ -337,7 +337,7 @@ TEST(VmapOfAShardMap, LeavesTheExamplesWhereTheyAre) {
   }
 }
 
-TEST(VmapOfAShardMap, MayNameTheExamples) {
+TEST(VmapOfAShardMap, MayUseCollectivesOverTheExamples) {
   const Array xs = waves({4, 6});
   const UnaryFunction f =
       shard_map([](Array v) { return v * (axis_index("i") + 1) + psum(psum(v, "i"), "x"); },
@@ -351,7 +351,7 @@ TEST(VmapOfAShardMap, MayNameTheExamples) {
 }
 
 /// A cache that is written for each example at a place of its own.
-TEST(VmapOfAnUpdate, WritesEachExampleWhereItLies) {
+TEST(VmapOfAnUpdate, OfSplitExamples_MovesNothing) {
   const Sharding rows = NamedSharding(square_mesh(), P("x"));
   const Array caches = device_put(waves({4, 8, 3}), rows), news = device_put(waves({4, 1, 3}, 5), rows);
   const Array places = device_put(array(std::vector<std::int32_t>{5, 0, 7, 2}), rows);
@@ -373,7 +373,7 @@ TEST(VmapOfAnUpdate, WritesEachExampleWhereItLies) {
   expect_equal(jit(grad<1>(loss))(caches, news, places), cos(news));
 }
 
-TEST(UnconstrainedSpecs, LeaveADimensionAsItIs) {
+TEST(UnconstrainedSpecs, KeepTheSplitOfADimension) {
   const Mesh mesh = square_mesh();
   const PartitionSpec open(P::UNCONSTRAINED, "y");
   EXPECT_EQ(open.to_string(), "P(UNCONSTRAINED, 'y')");

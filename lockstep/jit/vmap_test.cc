@@ -13,25 +13,25 @@ using test::waves;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(Vmap, ADotProduct_GivesOneForEachExample) {
+TEST(Vmap, DotProduct_GivesOneForEachExample) {
   auto dots = vmap([](Array x, Array y) { return dot(x, y); });
   Array x = waves({5, 3}), y = waves({5, 3}, 2);
   expect_equal(dots(x, y), sum(x * y, 1));
 }
 
-TEST(Vmap, InAxes_SayWhatIsMapped) {
+TEST(Vmap, InAxes_ChooseTheMappedDimensions) {
   auto products = vmap([](Array m, Array v) { return matmul(m, v); }, {.in_axes = {std::nullopt, 1}});
   Array m = waves({4, 3}), v = waves({3, 5}, 2);
   expect_equal(products(m, v), transpose(matmul(m, v)));
 }
 
-TEST(Vmap, OutAxes_SayWhereTheExamplesStand) {
+TEST(Vmap, OutAxes_ChooseTheDimensionOfTheExamples) {
   auto doubled = vmap([](Array x) { return 2 * x; }, {.out_axes = 1});
   Array x = waves({5, 3});
   expect_equal(doubled(x), 2 * transpose(x));
 }
 
-TEST(Vmap, Nested_MapsBoth) {
+TEST(Vmap, Nested_MapsOverBothArguments) {
   auto table = vmap([](Array a, Array b) { return vmap([&](Array y) { return a * y + 1; })(b); },
                     {.in_axes = {0, std::nullopt}});
   Array x = waves({4}), y = waves({3}, 2);
@@ -91,7 +91,7 @@ TEST(Vmap, PsumOfAnUnmappedInput_AddsItOncePerExample) {
   expect_equal(f(x, Array(2.0f) * 1), 8 * ones({4}));
 }
 
-TEST(Vmap, DerivativesThroughItsCollectives_AreJaxs) {
+TEST(Vmap, DerivativesThroughItsCollectives_EqualJaxs) {
   Array x = array({1.f, 2.f, 3.f});
   auto total = [](Array x) { return psum(x * x, "i"); };
   const VmapOptions named{.axis_name = "i"};
@@ -99,7 +99,7 @@ TEST(Vmap, DerivativesThroughItsCollectives_AreJaxs) {
   expect_equal(grad([&](Array x) { return sum(vmap(total, named)(x)); })(x), array({6.f, 12.f, 18.f}));
 }
 
-TEST(Vmap, NestedAxisNames_AreToldApart) {
+TEST(Vmap, NestedAxisNames_ReachTheirOwnExamples) {
   Array x = waves({2, 3});
   auto inner = [](Array x) { return psum(x, "i") - psum(x, "j") + psum(x, {"i", "j"}); };
   auto outer = [&](Array row) { return vmap(inner, {.axis_name = "j"})(row); };

@@ -57,7 +57,7 @@ Array one_by_one(F f, const Array& is, const Array& xs) {
   return stack(all);
 }
 
-TEST(VmappedCond, GradientsAreThoseOfTheBranchTaken) {
+TEST(VmappedCond, Gradients_AreThoseOfTheBranchTaken) {
   const auto [is, xs] = finite_pairs();
   ASSERT_GT(is.shape()[0], 12);
   const auto slope = [](Array i, Array x) { return grad([i](Array x) { return choose(i, x); })(x); };
@@ -70,7 +70,7 @@ TEST(VmappedCond, GradientsAreThoseOfTheBranchTaken) {
   expect_equal(grad(slopes)(xs), one_by_one(second, is, xs), 1e-4);
 }
 
-TEST(VmappedCond, GradientsOfWhatAllExamplesShare_AreThoseOfTheBranchTaken) {
+TEST(VmappedCond, GradientsOfSharedValues_AreThoseOfTheBranchTaken) {
   const Array is = array({0, 1, 1}), xs = array({4.F, 0.F, 2.F});
   const auto loss = [&](Array w) {
     return sum(vmap([&](Array i, Array x) {

@@ -17,7 +17,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Lapack, TakesAsManyThreadsAsItMay_AndLeavesTheEnvironmentAsItWas) {
+TEST(Lapack, UsesTheAllowedThreads_AndKeepsTheEnvironment) {
   const bool given = std::getenv("OPENBLAS_NUM_THREADS") != nullptr,
              core = std::getenv("OPENBLAS_CORETYPE") != nullptr;
   limit_threads(1);

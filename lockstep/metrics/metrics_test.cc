@@ -102,7 +102,7 @@ fs::path whole_part_of(const fs::path& path) {
   return copy;
 }
 
-TEST(LineOf, ValuesThatAreNotFinite_AreStrings) {
+TEST(LineOf, NonFiniteValues_AreStrings) {
   const double infinity = std::numeric_limits<double>::infinity();
   const Entry entry{7, 2.5, {{"loss", 0.5}, {"a \"b\"", std::nan("")}, {"c", infinity}, {"d", -infinity}}};
   EXPECT_EQ(
@@ -111,7 +111,7 @@ TEST(LineOf, ValuesThatAreNotFinite_AreStrings) {
       "\"c\":\"Infinity\",\"d\":\"-Infinity\"}}\n");
 }
 
-TEST(AppendedFile, CutsOffALineThatWasBegun_AndNothingElse) {
+TEST(AppendedFile, AnUnfinishedLine_IsCutOff_AndNothingElse) {
   testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "new" / "lines";
   AppendedFile(path, true).append("one\n");
@@ -148,7 +148,7 @@ LOCKSTEP_CHILD(logs) {
                                         std::pair("count", 0.), std::pair("on", 1.)));
 }
 
-TEST(MetricsLog, ProcessZeroWritesLinesAndEvents_AndAllRemember) {
+TEST(MetricsLog, ProcessZeroWritesLinesAndEvents_AndAllKeepTheHistory) {
   testing::TemporaryFolder folder;
   for (const auto& result :
        run_processes({.count = 2,
@@ -187,7 +187,7 @@ LOCKSTEP_CHILD(logs_on_all) {
   log(5, {{"loss", testing::child_index()}});
 }
 
-TEST(MetricsLog, AllProcessesWriteWhereTheyAreToldTo_AndARestartGoesOnFromItsStep) {
+TEST(MetricsLog, IfAskedFor_AllProcessesWrite_AndARestartContinues) {
   testing::TemporaryFolder folder;
   for (const char* attempt : {"0", "1"}) {
     for (const auto& result :
@@ -298,7 +298,7 @@ LOCKSTEP_CHILD(logs_for_ever) {
   }
 }
 
-TEST(MetricsLog, AProcessThatIsKilledLeavesWholeLines_AndTheNextGoesOnBehindThem) {
+TEST(MetricsLog, AKilledProcess_LeavesWholeLines_AndTheNextAppends) {
   testing::TemporaryFolder folder;
   std::size_t before = 0;
   for (int round = 0; round < 3; ++round) {
@@ -328,7 +328,7 @@ LOCKSTEP_CHILD(logs_more_than_there_is_room_for) {
   log(100, {{"loss", 100}});
 }
 
-TEST(MetricsLog, WhereThereIsNoRoom_IsOneWarning_AndTheProgramGoesOn) {
+TEST(MetricsLog, NoSpaceLeft_IsOneWarning_AndTheProgramGoesOn) {
   testing::TemporaryFolder folder;
   const auto result = run_processes({.child = "logs_more_than_there_is_room_for",
                                      .env = {{"LOCKSTEP_LOG_DIR", folder.path().string()}}})[0];
@@ -365,7 +365,7 @@ TEST(MetricsLog, AFolderInAnObjectStore_IsRefusedBeforeAnythingIsWritten) {
               HasSubstr("[metrics::log] the folder of metrics: \"s3://bucket/run\" is in an object"));
 }
 
-TEST(MetricsLog, AFolderThatCannotBeIsAWarning) {
+TEST(MetricsLog, AFolderThatCannotBeMade_IsAWarning) {
   const auto result =
       run_processes({.child = "logs_twice", .env = {{"LOCKSTEP_LOG_DIR", "/dev/null/metrics"}}})[0];
   EXPECT_EQ(result.exit_code, 0);
@@ -382,7 +382,7 @@ LOCKSTEP_CHILD(logs_twice) {
   EXPECT_THAT(steps, ElementsAre(1, 2));
 }
 
-TEST(MetricsLog, WithoutAFolderNothingIsWritten_AndErrorsNameTheLine) {
+TEST(MetricsLog, WithoutAFolder_NothingIsWritten_AndErrorsNameTheLine) {
   ASSERT_EQ(std::getenv("LOCKSTEP_LOG_DIR"), nullptr);
   log(1, {{"loss", 0.25}, {"nan", std::nan("")}});
   EXPECT_EQ(latest()->values.front(), std::pair(std::string("loss"), 0.25));

@@ -51,7 +51,7 @@ TEST(Convolution, GeneralDimensions_GiveJaxsValues) {
          {1, 5, 1}, {4, 10, 17, 24, 11});
 }
 
-TEST(Convolution, Groups_AreKeptApart) {
+TEST(Convolution, Groups_AreConvolvedSeparately) {
   expect(conv_general_dilated(image(), counted(8, 3, 1, {4, 1, 1, 2}), {.feature_group_count = 2}),
          {1, 4, 3, 3}, {2, 1, 0,  -2, 2, 1, -1, -2, 2, -1, -1, -1, 4, -1, -1, -1, 4, -1,
                         1, 2, -2, 0,  1, 2, -1, 0,  1, 0,  -1, -2, 1, 0,  -1, 2,  1, 0});
@@ -61,7 +61,7 @@ TEST(Convolution, Groups_AreKeptApart) {
                         0, 2, -6, 8,  0, 2, -4, 8,  0, 2,  0,  8,  -6, 2,  0,  -4, -6, 2});
 }
 
-TEST(Pooling, IsJaxs) {
+TEST(Pooling, GivesJaxsValues) {
   const Array m = reshape(astype(remainder(arange(16) * 5, 11), float32), {1, 4, 4, 1});
   expect(max_pool(m, {2, 2}, {.strides = {2, 2}}), {1, 2, 2, 1}, {9, 10, 10, 9});
   expect(min_pool(m, {3, 3}, {.strides = {2, 2}, .padding = "SAME"}), {1, 2, 2, 1}, {0, 0, 1, 0});
@@ -72,7 +72,7 @@ TEST(Pooling, IsJaxs) {
   EXPECT_EQ(max_pool(zeros({2, 5, 3}), {2}).shape(), (Shape{2, 4, 3}));
 }
 
-TEST(Embedding, TakesRows) {
+TEST(Embedding, GivesTheRowsOfTheTable) {
   expect(embedding(reshape(arange(6, float32), {3, 2}), array({{2, 0}})), {1, 2, 2}, {4, 5, 0, 1});
   EXPECT_THAT(
       error_of<ShapeError>([] { embedding(zeros({3}), array({0})); }),

@@ -92,7 +92,7 @@ const std::vector<Activation>& activations() {
   return all;
 }
 
-TEST(Activations, ValuesAndDerivatives_AreJaxs) {
+TEST(Activations, ValuesAndDerivatives_EqualJaxs) {
   for (const Activation& each : activations()) {
     SCOPED_TRACE(each.name);
     expect_close(each.function(points()), each.values);
@@ -109,7 +109,7 @@ TEST(Activations, Relu_KeepsTheDType) {
   EXPECT_EQ(relu(zeros({2}, bfloat16)).dtype(), bfloat16);
 }
 
-TEST(Activations, Softmax_IsJaxs) {
+TEST(Activations, Softmax_GivesJaxsValues) {
   expect_close(softmax(logits()), {0.04201006516814232f, 0.11419519037008286f, 0.8437947034835815f,
                                    0.07459555566310883f, 0.016644518822431564f, 0.9087598919868469f});
   expect_close(softmax(logits(), 0), {0.622459352016449f, 0.9525741338729858f, 0.7310585975646973f,
@@ -120,7 +120,7 @@ TEST(Activations, Softmax_IsJaxs) {
   EXPECT_THROW(softmax(logits(), 2), ShapeError);
 }
 
-TEST(Losses, CrossEntropies_AreOptaxs) {
+TEST(Losses, CrossEntropies_GiveOptaxsValues) {
   Array labels = array({2, 0}), probabilities = array({{0.2f, 0.3f, 0.5f}, {1.f, 0.f, 0.f}});
   expect_close(softmax_cross_entropy_with_integer_labels(logits(), labels),
                {0.1698460578918457f, 2.5956742763519287f});
@@ -135,7 +135,7 @@ TEST(Losses, CrossEntropies_AreOptaxs) {
   expect_close(l2_loss(logits()), {0.5f, 2.f, 8.f, 0.125f, 0.5f, 4.5f});
 }
 
-TEST(Losses, TheDerivativeOfTheCrossEntropy_IsOptaxs) {
+TEST(Losses, TheDerivativeOfTheCrossEntropy_EqualsOptaxs) {
   Array labels = array({2, 0});
   auto loss = [&](const Array& x) { return mean(softmax_cross_entropy_with_integer_labels(x, labels)); };
   expect_close(gradient(loss, logits()), {0.02100503258407116f, 0.05709759518504143f, -0.07810264825820923f,

@@ -56,7 +56,7 @@ TEST(Collectives, OutsideOfAMesh_AreErrorsAtTheUsersLine) {
   EXPECT_THROW(axis_index("i"), ShardingError);
 }
 
-TEST(Collectives, AnAxisThatThereIsNot_IsAnError) {
+TEST(Collectives, AMissingAxisOrDimension_IsAnError) {
   EXPECT_THROW(result_of({8}, [](const Array& x) { return psum(x, "model"); }), ShardingError);
   EXPECT_THROW(result_of({8}, [](const Array& x) { return all_gather(x, "i", {.axis = 5}); }), ShapeError);
   EXPECT_THROW(result_of({8}, [](const Array& x) { return psum_scatter(x, "i"); }), ShapeError);

@@ -56,7 +56,7 @@ TEST(Elementwise, Comparisons_GiveBools) {
   EXPECT_THAT(integers(x | 4), ElementsAre(5, 6, 7));
 }
 
-TEST(Elementwise, Broadcasting_IsNumPys) {
+TEST(Elementwise, Broadcasting_FollowsNumPy) {
   Array column = array({{1.f}, {2.f}}), row = array({10.f, 20.f, 30.f});
   Array sum = column + row;
   EXPECT_EQ(sum.shape(), (Shape{2, 3}));
@@ -71,7 +71,7 @@ TEST(Elementwise, ShapesThatDoNotBroadcast_AreNamedWithTheDimensionAndTheLine) {
                         "(at elementwise_test.cc:"));
 }
 
-TEST(Elementwise, WholeNumbersDividedByZero_AreJaxs) {
+TEST(Elementwise, IntegersDividedByZero_GiveJaxsValues) {
   const Array x = array({7, 0, -7}), u = astype(array({7, 0, 3}), uint8);
   EXPECT_THAT(integers(floor_divide(x, 0)), ElementsAre(-2, -1, -2));
   EXPECT_THAT(integers(floor_divide(astype(x, int8), 0)), ElementsAre(-2, -1, -2));
@@ -81,7 +81,7 @@ TEST(Elementwise, WholeNumbersDividedByZero_AreJaxs) {
   EXPECT_THAT(integers(power(array({0, 2}), array({0, 3}))), ElementsAre(1, 8));
 }
 
-TEST(Elementwise, WholeNumbersDivide_AsInJax) {
+TEST(Elementwise, Division_GivesJaxsValues) {
   Array x = array({-7, -3, 3, 7}), y = array({2, -2, -2, 2});
   EXPECT_THAT(integers(remainder(x, y)), ElementsAre(1, -1, -1, 1));
   EXPECT_THAT(integers(floor_divide(x, y)), ElementsAre(-4, 1, -2, 3));
@@ -92,7 +92,7 @@ TEST(Elementwise, WholeNumbersDivide_AsInJax) {
   EXPECT_THAT(floats(floor_divide(a, b)), ElementsAre(-4, 1, -2, 3));
 }
 
-TEST(Elementwise, WholePowers_AreMultipliedOut) {
+TEST(Elementwise, IntegerPowers_AreMultipliedOut) {
   Array x = array({-2.f, 0.f, 3.f});
   EXPECT_THAT(floats(power(x, 2)), ElementsAre(4, 0, 9));
   EXPECT_THAT(floats(power(x, 7)), ElementsAre(-128, 0, 2187));
@@ -104,7 +104,7 @@ TEST(Elementwise, WholePowers_AreMultipliedOut) {
   expect_close(power(0.9, array({1, 2})), {0.9f, 0.81f});
 }
 
-TEST(Elementwise, RoundingOfWholeNumbers_LeavesThem) {
+TEST(Elementwise, Rounding_KeepsIntegers_AndRoundsHalvesToEven) {
   EXPECT_EQ(floor(array({1, 2})).dtype(), int32);
   EXPECT_THAT(floats(round(array({0.5f, 1.5f, -2.5f}))), ElementsAre(0, 2, -2));
   EXPECT_THAT(floats(ceil(array({0.2f, -0.2f}))), ElementsAre(1, 0));
@@ -142,7 +142,7 @@ TEST(Elementwise, Functions_AgreeWithTheStandardLibrary) {
   EXPECT_EQ(exp(2).dtype(), float32);
 }
 
-TEST(Elementwise, SpecialValues_AreFound) {
+TEST(Elementwise, NanAndInfinities_AreRecognized) {
   Array x = array({1.f, kInfinity, -kInfinity, kNan});
   EXPECT_THAT(integers(isfinite(x)), ElementsAre(1, 0, 0, 0));
   EXPECT_THAT(integers(isnan(x)), ElementsAre(0, 0, 0, 1));
@@ -175,7 +175,7 @@ TEST(Elementwise, ErfInv_AgreesWithJax) {
   EXPECT_NEAR(erf_inv(array({0.5})).item<double>(), 0.4769362762044699, 1e-15);
 }
 
-TEST(Elementwise, ClipAndWhere_Promote) {
+TEST(Elementwise, ClipAndWhere_PromoteTheirDTypes) {
   EXPECT_THAT(floats(clip(array({-7.5f, 3.f, 7.25f}), -3, 5.0)), ElementsAre(-3, 3, 5));
   Array chosen = where(array({true, false}), array({1, 2}), array({0.5f, 1.5f}));
   EXPECT_EQ(chosen.dtype(), float32);
@@ -189,13 +189,13 @@ TEST(Elementwise, Astype_ConvertsAsNumPy) {
   EXPECT_EQ(astype(0.1, float64).to_host<double>()[0], 0.1);
 }
 
-TEST(Elementwise, BoolsAdd_AsOr) {
+TEST(Elementwise, SumOfBools_IsTheirOr) {
   Array x = array({true, true, false});
   EXPECT_EQ((x + x).dtype(), bool_);
   EXPECT_THAT(integers(x + array({false, true, false})), ElementsAre(1, 1, 0));
 }
 
-TEST(Elementwise, InATrace_NumbersAreWrittenIntoTheProgram) {
+TEST(Elementwise, InATrace_NumbersAreConstantsOfTheProgram) {
   Trace trace("f");
   Array x = trace.input({float32, {3}, false, {}});
   Array y = 1.5 - x;
@@ -204,14 +204,14 @@ TEST(Elementwise, InATrace_NumbersAreWrittenIntoTheProgram) {
               HasSubstr("full[value=1.5 dtype=f32 shape=[3] weak_type=true]"));
 }
 
-TEST(Elementwise, NewNumbersOutsideOfTraces_AreNoNewPrograms) {
+TEST(Elementwise, NewNumbersOutsideOfTraces_CompileNoNewPrograms) {
   // 2,000 compilations would take the better part of a minute; the deadline of the tests holds it.
   Array x = zeros({2});
   for (int i = 0; i < 2000; ++i) x = x + 0.5 * i;
   EXPECT_THAT(floats(x), ElementsAre(999500, 999500));
 }
 
-TEST(Elementwise, NumbersOutsideOfTraces_AreToldApart_BySignTypeAndValue) {
+TEST(Elementwise, NumbersOutsideOfTraces_DifferBySignTypeAndValue) {
   const Array ones = array({1.f}), wide = array({1.0});
   for (int round = 0; round < 2; ++round) {
     EXPECT_THAT(floats(ones / 0.0), ElementsAre(kInfinity));
@@ -223,7 +223,7 @@ TEST(Elementwise, NumbersOutsideOfTraces_AreToldApart_BySignTypeAndValue) {
   }
 }
 
-TEST(Elementwise, ANumberThatWasGivenOutAndDeleted_IsMadeAgain) {
+TEST(Elementwise, ADeletedArrayOfANumber_IsMadeAgain) {
   Array two_and_a_half = Operand(2.5).as_array();
   EXPECT_THAT(floats(array({1.f}) + 2.5), ElementsAre(3.5));
   two_and_a_half.delete_();
@@ -231,7 +231,7 @@ TEST(Elementwise, ANumberThatWasGivenOutAndDeleted_IsMadeAgain) {
 }
 
 // Values of NumPy, and of JAX where it does not hang on them.
-TEST(Elementwise, GcdAndLcmOfTheLeastInteger_AreThoseOfItsMagnitude) {
+TEST(Elementwise, GcdAndLcmOfTheLeastInteger_GiveNumPysValues) {
   constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
   Array x = array({kLeast, kLeast, 6, kLeast, 0, kLeast, -12});
   Array y = array({6, -6, kLeast, kLeast, kLeast, 1, 18});

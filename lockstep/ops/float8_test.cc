@@ -40,7 +40,7 @@ class Float8 : public ::testing::TestWithParam<DType> {
   }
 };
 
-TEST_P(Float8, IsConvertedAsItsBitsSay) {
+TEST_P(Float8, IsConvertedAsItsFormatDefines) {
   const std::vector<float> given = numbers();
   const std::vector<float> back = astype(astype(array(given), dtype()), float32).to_host<float>();
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -51,7 +51,7 @@ TEST_P(Float8, IsConvertedAsItsBitsSay) {
   }
 }
 
-TEST_P(Float8, AConstantIsWhatAnArgumentIs) {
+TEST_P(Float8, AConstant_EqualsAnArgument) {
   for (const double number : {0.1, 1.0, -3.3, 447.0, 460.0, 500.0, 60000.0, 1e6, -1e6, 1e-4, HUGE_VAL}) {
     const float constant = astype(full({}, number, dtype()), float32).item<float>();
     const float argument = astype(astype(Array(number), dtype()), float32).item<float>();
@@ -60,7 +60,7 @@ TEST_P(Float8, AConstantIsWhatAnArgumentIs) {
   }
 }
 
-TEST_P(Float8, SumsAreRoundedOnce_AndExtremesAreThere) {
+TEST_P(Float8, SumsAreRoundedOnce_AndMaxAndMinWork) {
   const Array x = astype(array(std::vector<float>(256, 0.25f)), dtype());
   EXPECT_EQ(astype(sum(x), float32).item<float>(), 64);
   EXPECT_EQ(astype(mean(x), float32).item<float>(), 0.25f);
@@ -70,7 +70,7 @@ TEST_P(Float8, SumsAreRoundedOnce_AndExtremesAreThere) {
   EXPECT_EQ(argmin(some).item<int>(), 2);
 }
 
-TEST_P(Float8, ProductsOfMatricesMayBeWider) {
+TEST_P(Float8, MatrixProducts_MayHaveAWiderDType) {
   const Array x = astype(array({1.5f, -2.f, 0.5f, 3.f, 1.f, -1.f}, Shape{2, 3}), dtype());
   const Array narrow = astype(x, float32);
   const Array y = matmul(x, transpose(x), {.preferred_element_type = float32});
@@ -79,7 +79,7 @@ TEST_P(Float8, ProductsOfMatricesMayBeWider) {
   EXPECT_EQ(matmul(x, transpose(x)).dtype(), dtype());
 }
 
-TEST_P(Float8, MeetsNumbersAndIntegers_AndNoOtherFloat) {
+TEST_P(Float8, WithNumbersAndIntegers_StaysFloat8_AndOtherFloatsAreErrors) {
   const Array x = astype(array({1.f, 2.f}), dtype());
   EXPECT_EQ((x * 2.5).dtype(), dtype());
   EXPECT_EQ((x + array({1, 2})).dtype(), dtype());

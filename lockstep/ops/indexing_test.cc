@@ -21,7 +21,7 @@ Array cube() { return reshape(arange(24), {2, 3, 4}); }
 Array ids() { return array({2, 0, -1}); }
 Array pair() { return array({{0, 1}, {1, 0}}); }
 
-TEST(Indexing, NumbersAndSlicesAreNumPys) {
+TEST(Indexing, NumbersAndSlices_FollowNumPy) {
   const Array x = cube();
   expect(x[1], {3, 4}, {12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
   expect(x[{-1, slice(0, 2), slice(none, none, 2)}], {2, 2}, {12, 14, 16, 18});
@@ -33,14 +33,14 @@ TEST(Indexing, NumbersAndSlicesAreNumPys) {
   expect(x[{1, 2, 3}], {}, {23});
 }
 
-TEST(Indexing, EachIndex_ReadsAndWritesItsOwnBlock) {
+TEST(Indexing, EachIndex_ReadsAndWritesItsOwnRow) {
   Array x = reshape(arange(6), {3, 2});
   for (std::int32_t i = 0; i < 3; ++i) expect(x[i], {2}, {2 * i, 2 * i + 1});
   for (std::int32_t i = 0; i < 3; ++i) x = x.at({i, -1}).add(10 * i);
   expect(x, {3, 2}, {0, 1, 2, 13, 4, 25});
 }
 
-TEST(Indexing, ArraysStandWhereTheFirstOfThemStood) {
+TEST(Indexing, IndexArrays_GiveDimensionsAtTheFirstOnesPlace) {
   const Array x = cube();
   expect(x[{slice(), ids()}], {2, 3, 4},
          {8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11, 20, 21, 22, 23, 12, 13, 14, 15, 20, 21, 22, 23});
@@ -92,7 +92,7 @@ TEST(Indexing, Take_ReadsAlongAnAxis) {
   expect(put_along_axis(zeros({2, 3}, int32), array({{2}, {0}}), 9), {2, 3}, {0, 0, 9, 9, 0, 0});
 }
 
-TEST(Indexing, ThatDoesNotFit_SaysWhatAndWhere) {
+TEST(Indexing, InvalidIndices_AreErrorsAtTheUsersLine) {
   const Array x = cube();
   EXPECT_THAT(error_of<ShapeError>([&] { x[2]; }),
               HasSubstr("[index] index 2 is not one of dimension 0 of i32[2,3,4], which has size 2 (at "

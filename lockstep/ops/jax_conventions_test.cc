@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using C = std::complex<float>;
 
-TEST(Average, WithWeightsOfAnAxis_WeighsAlongIt) {
+TEST(Average, WithWeightsOfAnAxis_WeightsAlongIt) {
   const Array square = reshape(arange(9.), {3, 3}), w = array({1.F, 2.F, 3.F});
   expect_close(average(square, w, {.axis = 0}), {4, 5, 6});
   expect_close(average(square, w, {.axis = 1}), {8.F / 6, 26.F / 6, 44.F / 6});
@@ -54,7 +54,7 @@ TEST(Norm, AMatrixWithAnOrd_GivesTheMatrixNorm) {
   EXPECT_THAT(error_of<Error>([&] { linalg::norm(ones({2, 2, 2}), {.ord = 2}); }), HasSubstr("f32[2,2,2]"));
 }
 
-TEST(Quantile, OutsideOf0To1_IsTheFirstOrTheLast) {
+TEST(Quantile, OutsideOf0To1_IsTheSmallestOrTheLargest) {
   const Array x = array({3.F, 1.F, 2.F}), q = array({-0.2F, -0.6F, 0.3F, 1.2F, 1.9F});
   expect_close(quantile(x, q), {1, 1, 1.6F, 3, 3});
   expect_close(quantile(x, q, {.method = "lower"}), {1, 1, 1, 3, 3});
@@ -63,7 +63,7 @@ TEST(Quantile, OutsideOf0To1_IsTheFirstOrTheLast) {
   expect_close(quantile(x, q, {.method = "midpoint"}), {1, 1, 1.5F, 3, 3});
 }
 
-TEST(Diff, Bools_GiveWhereTheyChange) {
+TEST(Diff, OfBools_MarksTheChanges) {
   const Array changes = diff(array({1.F, 0.F, 0.F, 1.F}) > 0.5);
   EXPECT_EQ(changes.dtype(), bool_);
   EXPECT_THAT(integers(changes), ElementsAre(1, 0, 1));

@@ -40,7 +40,7 @@ TEST(Decompositions, TallAndWideMatrices_AreTheProductOfTheirFactors) {
 }
 
 /// From 128 rows and columns on, LAPACK gets the matrix itself and not its transpose. Its signs are the same.
-TEST(Decompositions, QrOfLargeMatrices_IsThatOfSmallOnes) {
+TEST(Decompositions, QrOfLargeMatrices_HasTheSignsOfSmallOnes) {
   for (const Shape& shape : {Shape{150, 130}, Shape{130, 150}, Shape{128, 128}, Shape{2, 160, 129}}) {
     for (const DType dtype : {float32, float64}) {
       const std::int64_t count = num_elements(shape), k = std::min(shape.back(), shape[shape.size() - 2]);
@@ -65,7 +65,7 @@ TEST(Decompositions, QrOfLargeMatrices_IsThatOfSmallOnes) {
   }
 }
 
-TEST(Decompositions, TakeNoMoreOperationsOfALargerMatrix) {
+TEST(Decompositions, OfALargerMatrix_TakeNoMoreOperations) {
   auto equations = [](std::int64_t n) {
     Trace trace("svd");
     const Array x = trace.input({DType::kF32, {n, n}, false, {}});
@@ -123,7 +123,7 @@ TEST(Decompositions, MatricesDividedIntoBlocks_AreTheProductOfTheirFactors) {
 }
 
 /// Many matrices are decomposed on several threads.
-TEST(Decompositions, ManyMatrices_AreDecomposedAsEachAlone) {
+TEST(Decompositions, ManyMatrices_HaveTheFactorsOfEachAlone) {
   const std::int64_t count = 97, n = 20;
   const Array x = reshape(sin(arange(count * n * n) * 0.7), {count, n, n}) + 3 * eye(n);
   const Array definite = matmul(x, swapaxes(x, -1, -2));
@@ -261,7 +261,7 @@ TEST(Einsum, SubscriptsThatDoNotFit_AreAnErrorThatNamesTheLabel) {
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is no label"));
 }
 
-TEST(Einsum, SeveralOperands_AreMultipliedSmallestProductFirst) {
+TEST(Einsum, SeveralOperands_FormTheSmallestProductFirst) {
   Trace trace("einsum");
   const Array x = trace.input({DType::kF32, {50, 50}, false, {}}),
               y = trace.input({DType::kF32, {50, 50}, false, {}}),

@@ -19,7 +19,7 @@ using test::kInf;
 using test::kNan;
 
 // Expected texts are what NumPy 2.4 prints.
-TEST(ArrayStr, IsNumPys) {
+TEST(ArrayStr, PrintsAsNumPy) {
   EXPECT_EQ(array_str(array({1.5f, 2.25f, -3.f})), "[ 1.5   2.25 -3.  ]");
   EXPECT_EQ(array_str(array({{1.f, 0.1f}, {1e-3f, 12.f}})),
             "[[1.0e+00 1.0e-01]\n"
@@ -66,7 +66,7 @@ TEST(ArrayStr, ATracer_ShowsItsShapeAndDType) {
   EXPECT_EQ(out.str(), "Array(f32[2,3], traced)");
 }
 
-TEST(ArrayStr, IsWhatFmtPrints) { EXPECT_EQ(fmt::format("x = {}", array({1, 2})), "x = [1 2]"); }
+TEST(ArrayStr, FmtFormat_PrintsTheSame) { EXPECT_EQ(fmt::format("x = {}", array({1, 2})), "x = [1 2]"); }
 
 }  // namespace
 }  // namespace lockstep

@@ -88,7 +88,7 @@ TEST(Promotion, ThreeDTypes_GiveTheirLeastUpperBound) {
   EXPECT_EQ(promote("add", types), type_named("f*"));
 }
 
-TEST(Operand, Numbers_GiveWayToArrays) {
+TEST(Operand, Numbers_TakeTheDTypeOfArrays) {
   Array half = zeros({2}, bfloat16), whole = zeros({2}, int8), wide = zeros({2}, float64);
   EXPECT_EQ((half * 2.5).dtype(), bfloat16);
   EXPECT_EQ((2 + half).dtype(), bfloat16);

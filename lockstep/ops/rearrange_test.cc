@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 Array table() { return reshape(arange(6), {2, 3}); }
 
-TEST(Rearrange, FlipsRollsAndTurns) {
+TEST(Rearrange, FlipRollAndRot90_GiveNumPysValues) {
   const Array y = table();
   expect(flip(y), {2, 3}, {5, 4, 3, 2, 1, 0});
   expect(flip(y, 1), {2, 3}, {2, 1, 0, 5, 4, 3});
@@ -37,7 +37,7 @@ TEST(Rearrange, FlipsRollsAndTurns) {
               HasSubstr("[roll] expected a shift for each"));
 }
 
-TEST(Rearrange, RepeatsAndTiles) {
+TEST(Rearrange, RepeatTileAndAppend_GiveNumPysValues) {
   const Array y = table();
   expect(repeat(y, 2, 1), {2, 6}, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5});
   expect(repeat(y, 2), {12}, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5});
@@ -49,7 +49,7 @@ TEST(Rearrange, RepeatsAndTiles) {
   EXPECT_THAT(error_of<ShapeError>([&] { repeat(y, -1); }), HasSubstr("0 or more repeats, got -1"));
 }
 
-TEST(Rearrange, DiagonalsAreTakenAndMade) {
+TEST(Rearrange, DiagDiagonalTraceAndTri_GiveNumPysValues) {
   const Array y = table();
   expect(diag(array({1, 2}), 1), {3, 3}, {0, 1, 0, 0, 0, 2, 0, 0, 0});
   expect(diag(array({1, 2}), -1), {3, 3}, {0, 0, 0, 1, 0, 0, 0, 2, 0});
@@ -66,7 +66,7 @@ TEST(Rearrange, DiagonalsAreTakenAndMade) {
               HasSubstr("[diag] expected one or two dimensions, got f32[1,1,1] (at rearrange_test.cc:"));
 }
 
-TEST(Rearrange, SplitsAndStacks) {
+TEST(Rearrange, SplitsAndStacks_GiveNumPysValues) {
   const std::vector<Array> uneven = array_split(arange(7), 3);
   ASSERT_EQ(uneven.size(), 3u);
   expect(uneven[0], {3}, {0, 1, 2});

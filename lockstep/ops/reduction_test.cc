@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 Array matrix() { return array({{1.f, 2.f, 4.f}, {0.5f, -1.f, 3.f}}); }
 
-TEST(Reduction, Axes_AreOneSeveralOrAll) {
+TEST(Reduction, Axes_MayBeOneSeveralOrAll) {
   Array x = matrix();
   EXPECT_EQ(sum(x).shape(), Shape{});
   EXPECT_EQ(sum(x).item<float>(), 9.5);
@@ -40,7 +40,7 @@ TEST(Reduction, AWrongAxis_IsNamedWithTheLine) {
               HasSubstr("axis 1 is named twice"));
 }
 
-TEST(Reduction, SumsOfNarrowDTypes_AreWide) {
+TEST(Reduction, SumsOfNarrowDTypes_AreComputedInWideOnes) {
   EXPECT_EQ(sum(array({true, true})).dtype(), int32);
   EXPECT_EQ(sum(array({true, true})).item<std::int32_t>(), 2);
   EXPECT_EQ(sum(full({300}, 1, int8)).item<std::int32_t>(), 300);
@@ -67,7 +67,7 @@ TEST(Reduction, LogSumExp_NeitherOverflowsNorFailsOnInfinities) {
   expect_close(logsumexp(array({-infinity, -infinity})), {-infinity});
 }
 
-TEST(Reduction, Extremes_AreFoundWithTheirPlaces) {
+TEST(Reduction, MaxMinAndTheirIndices_AreFound) {
   Array x = matrix();
   EXPECT_THAT(floats(max(x, 0)), ElementsAre(1, 2, 4));
   EXPECT_THAT(floats(min(x, 1)), ElementsAre(1, -1));
@@ -80,7 +80,7 @@ TEST(Reduction, Extremes_AreFoundWithTheirPlaces) {
   EXPECT_EQ(sum(zeros({2, 0}), 1).shape(), Shape{2});
 }
 
-TEST(Reduction, AnyAndAll_TakeNumbersToo) {
+TEST(Reduction, AnyAndAll_TakeBoolsAndNumbers) {
   EXPECT_THAT(integers(any(array({{0, 2}, {0, 0}}), 1)), ElementsAre(1, 0));
   EXPECT_THAT(integers(all(array({{true, true}, {true, false}}), 1)), ElementsAre(1, 0));
 }

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-TEST(Creation, FillsAndCounts) {
+TEST(Creation, FilledAndCountedArrays_HaveTheirValuesAndDTypes) {
   EXPECT_THAT(floats(zeros({2})), ElementsAre(0, 0));
   EXPECT_THAT(integers(ones({2}, int8)), ElementsAre(1, 1));
   EXPECT_EQ(full({2}, 7).dtype(), int32);
@@ -37,7 +37,7 @@ TEST(Creation, FillsAndCounts) {
   EXPECT_THROW(arange(0, 5, 0), Error);
 }
 
-TEST(Creation, Likes_HaveTheShapeAndDType) {
+TEST(Creation, ZerosOnesAndFullLike_HaveTheShapeAndDType) {
   Array x = array({{1, 2}, {3, 4}});
   EXPECT_THAT(integers(zeros_like(x)), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(ones_like(x, float32).dtype(), float32);
@@ -59,7 +59,7 @@ TEST(Creation, HostData_KeepsItsDType) {
   EXPECT_THAT(error_of<ShapeError>([] { array({{1, 2}, {3}}); }), HasSubstr("shape_test.cc:"));
 }
 
-TEST(Shapes, Reshape_FindsTheSizeLeftOut) {
+TEST(Shapes, Reshape_InfersTheOmittedSize) {
   Array x = arange(6);
   EXPECT_EQ(reshape(x, {2, -1}).shape(), (Shape{2, 3}));
   EXPECT_EQ(ravel(reshape(x, {3, 2})).shape(), Shape{6});
@@ -69,7 +69,7 @@ TEST(Shapes, Reshape_FindsTheSizeLeftOut) {
   EXPECT_THROW(reshape(x, {-1, -1}), ShapeError);
 }
 
-TEST(Shapes, AxesMove) {
+TEST(Shapes, Axes_AreMovedAddedAndRemoved) {
   Array x = reshape(arange(6), {1, 2, 3});
   EXPECT_EQ(transpose(x).shape(), (Shape{3, 2, 1}));
   EXPECT_THAT(integers(transpose(x, {0, -1, 1})), ElementsAre(0, 3, 1, 4, 2, 5));
@@ -83,7 +83,7 @@ TEST(Shapes, AxesMove) {
   EXPECT_THROW(expand_dims(x, 4), ShapeError);
 }
 
-TEST(Shapes, ArraysAreJoinedAndCut) {
+TEST(Shapes, Arrays_AreJoinedSplitSlicedAndPadded) {
   Array x = array({{1, 2}, {3, 4}});
   EXPECT_THAT(integers(concatenate({x, array({{5, 6}})})), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(integers(concatenate({x, x}, -1)), ElementsAre(1, 2, 1, 2, 3, 4, 3, 4));
@@ -157,7 +157,7 @@ TEST(LinearAlgebra, Matmul_MultipliesVectorsMatricesAndStacks) {
   EXPECT_EQ(matmul(factors * x, column).shape(), (Shape{5, 2}));
 }
 
-TEST(LinearAlgebra, ShapesThatDoNotFit_AreNamed) {
+TEST(LinearAlgebra, ShapesThatDoNotFit_AreErrorsThatNameThem) {
   EXPECT_THAT(
       error_of<ShapeError>([] {
         matmul(zeros({2, 3}), zeros({4, 5}));
@@ -171,7 +171,7 @@ TEST(LinearAlgebra, ShapesThatDoNotFit_AreNamed) {
   EXPECT_THROW(matmul(zeros({2, 3}), 2.0), ShapeError);
 }
 
-TEST(LinearAlgebra, DotAndOuter_AreNumPys) {
+TEST(LinearAlgebra, DotAndOuter_GiveNumPysValues) {
   EXPECT_EQ(dot(array({1.f, 2.f}), array({3.f, 4.f})).item<float>(), 11);
   EXPECT_EQ(dot(zeros({2, 3}), zeros({5, 3, 4})).shape(), (Shape{2, 5, 4}));
   EXPECT_THAT(floats(dot(array({1.f, 2.f}), 3)), ElementsAre(3, 6));

@@ -88,7 +88,7 @@ TEST(Samples, ThatDoNotFit_AreErrorsAtTheUsersLine) {
   EXPECT_THROW(frexp(zeros({2}, complex64)), DTypeError);
 }
 
-TEST(Samples, AtTheEnds_AreAsInNumPy) {
+TEST(Samples, EdgeCases_GiveNumPysValues) {
   expect_close(interp(array({-1.f, 0.f, 1.f}), array({0.f}), array({7.f})), {7, 7, 7});
   auto [counts, edges] = histogram(array({2.f, 2.f}), 2);
   expect_close(counts, {0, 2});

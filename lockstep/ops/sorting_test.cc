@@ -31,7 +31,7 @@ void expect_floats(const Array& x, const Shape& shape, const std::vector<float>&
   }
 }
 
-TEST(Sorting, NanIsTheLargest) {
+TEST(Sorting, Nan_IsSortedAsTheLargest) {
   const Array x = array({{3.f, 1.f, 2.f}, {kNan, -1.f, kInf}});
   expect_floats(sort(x), {2, 3}, {1, 2, 3, -1, kInf, kNan});
   expect_floats(sort(x, 0), {2, 3}, {3, -1, 2, kNan, 1, kInf});
@@ -55,7 +55,7 @@ TEST(Sorting, TopK_GivesTheLargestFirstAndOfEqualsTheFirst) {
       HasSubstr("[top_k] expected 0 to 2 elements of dimension 1 of f32[4,2], got 3 (at sorting_test.cc:"));
 }
 
-TEST(Sorting, SearchSorted_FindsThePlace) {
+TEST(Sorting, SearchSorted_FindsTheInsertionIndex) {
   const Array sorted = array({1.f, 2.f, 2.f, 4.f}), values = array({0.f, 2.f, 3.f, 5.f, kNan});
   expect(searchsorted(sorted, values), {5}, {0, 1, 3, 4, 4});
   expect(searchsorted(sorted, values, "right"), {5}, {0, 3, 3, 4, 4});
@@ -86,7 +86,7 @@ TEST(Sorting, Quantiles_LieBetweenElements) {
   EXPECT_THAT(error_of<Error>([&] { quantile(row, 0.5, {.method = "best"}); }), HasSubstr("got \"best\""));
 }
 
-TEST(Cumulative, RunsAlongTheAxis) {
+TEST(Cumulative, Operations_RunAlongTheAxis) {
   const Array x = array({{1, 2}, {3, 4}});
   expect(cumsum(x), {4}, {1, 3, 6, 10});
   expect(cumsum(x, 1), {2, 2}, {1, 3, 3, 7});
@@ -106,7 +106,7 @@ TEST(Cumulative, RunsAlongTheAxis) {
   EXPECT_THAT(error_of<ShapeError>([&] { cumsum(x, 2); }), HasSubstr("[cumsum] axis 2"));
 }
 
-TEST(Counting, Unique_FillsWhatIsLeftOver) {
+TEST(Counting, Unique_FillsTheRemainingElements) {
   const Array x = array({3, 1, 1, 2, 3, 7});
   const UniqueResult all = unique_all(x, 5);
   expect(all.values, {5}, {1, 2, 3, 7, 1});
@@ -129,7 +129,7 @@ TEST(Counting, Nonzero_GivesTheIndices) {
   EXPECT_THAT(error_of<ShapeError>([] { nonzero(1, 3); }), HasSubstr("[nonzero] expected one dimension"));
 }
 
-TEST(Counting, Bincount_AddsUp) {
+TEST(Counting, Bincount_CountsOrSumsWeights) {
   expect(bincount(array({0, 1, 1, 5, -2}), 4), {4}, {2, 2, 0, 0});
   expect_floats(bincount(array({0, 1, 1, 5}), 3, array({0.5f, 1.f, 2.f, 9.f})), {3}, {0.5, 3, 0});
   EXPECT_THAT(error_of<DTypeError>([] { bincount(zeros({2}), 3); }),
@@ -140,7 +140,7 @@ TEST(Counting, Bincount_AddsUp) {
               HasSubstr("weights of the shape of i32[2], got f32[3]"));
 }
 
-TEST(Counting, Segments_AreReducedEach) {
+TEST(Counting, Segments_AreReducedSeparately) {
   const Array data = array({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}, {7.f, 8.f}, {9.f, 9.f}}),
               ids = array({1, 0, 1, 5, -1});
   expect_floats(segment_sum(data, ids, 3), {3, 2}, {3, 4, 6, 8, 0, 0});

@@ -82,7 +82,7 @@ TEST(Optimizers, FourSteps_GiveWhatOptaxGives) {
   }
 }
 
-TEST(Optimizers, TheState_IsSpreadAsTheParametersAre) {
+TEST(Optimizers, TheState_HasTheParametersShardings) {
   Mesh mesh = make_mesh({{"data", 2}});
   const NamedSharding rows(mesh, P("data")), replicated(mesh, P());
   Params params{device_put(first_params().w, rows), device_put(first_params().b, replicated)};
@@ -98,7 +98,7 @@ TEST(Optimizers, TheState_IsSpreadAsTheParametersAre) {
   EXPECT_EQ(next.count.item<std::int32_t>(), 1);
 }
 
-TEST(Optimizers, StatesAreTrees) {
+TEST(Optimizers, States_AreTrees) {
   EXPECT_EQ(tree::leaves(adam(0.1).init(first_params())).size(), 5u);
   EXPECT_EQ(tree::leaves(sgd(0.1).init(first_params())).size(), 0u);
   EXPECT_EQ(tree::leaves(sgd(0.1, 0.9).init(first_params())).size(), 2u);
@@ -110,7 +110,7 @@ TEST(Optimizers, AdamwWithoutTheParameters_IsAnError) {
   EXPECT_NO_THROW(adam(0.1).update(params, adam(0.1).init(params)));
 }
 
-TEST(Optimizers, RulesByPathAreAMask) {
+TEST(Optimizers, RulesByPath_AreAMask) {
   const Params params = first_params(), none = internal::zeros_of(params);
   const auto decay = add_decayed_weights(0.5, tree::Rules<bool>{{"w", true}, {"*", false}});
   const Params updates = decay.update(none, decay.init(params), params).first;
@@ -127,7 +127,7 @@ TEST(Optimizers, Updates_KeepTheDTypesOfTheParameters) {
   EXPECT_EQ(apply_updates(params, updates).w.dtype(), bfloat16);
 }
 
-TEST(Optimizers, ErrorsPointAtTheUsersLine) {
+TEST(Optimizers, Errors_PointAtTheUsersLine) {
   Params params = first_params(), other{zeros({3}), zeros({2})};
   try {
     apply_updates(params, other);
@@ -137,7 +137,7 @@ TEST(Optimizers, ErrorsPointAtTheUsersLine) {
   }
 }
 
-TEST(GlobalNorm, IsThatOfAllArraysTogether) {
+TEST(GlobalNorm, IsTheNormOfAllArraysTogether) {
   EXPECT_NEAR(global_norm(first_params()).item<float>(), 3.781534194946289, 1e-6);
   const Params clipped = clip_by_global_norm(first_params(), 1.0);
   EXPECT_NEAR(clipped.b.to_host<float>()[0], 0.026444291695952415, 1e-8);

@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Client, ListsAsManyDevicesAsAsked) {
+TEST(Client, ListsTheRequestedNumberOfDevices) {
   auto client = make_client(3);
   EXPECT_EQ(client->platform_name(), "cpu");
   EXPECT_EQ(client->process_index(), 0);
@@ -30,14 +30,14 @@ TEST(Client, ListsAsManyDevicesAsAsked) {
   }
 }
 
-TEST(Client, ATextThatDoesNotParse_ThrowsTheCompilersWords) {
+TEST(Client, ATextThatDoesNotParse_ThrowsTheCompilersMessage) {
   auto client = make_client();
   EXPECT_THAT(
       error_of([&] { client->compile("module { func.func public @main() { return %x : tensor<f32> } }"); }),
       AllOf(HasSubstr("[pjrt] compiling a program: "), HasSubstr("undeclared SSA value")));
 }
 
-TEST(Client, AnOptionXlaDoesNotKnow_IsNamed) {
+TEST(Client, AnUnknownXlaOption_IsNamedInTheError) {
   auto client = make_client();
   const char* text =
       "module { func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> } }";
@@ -51,7 +51,7 @@ TEST(Client, AnOptionXlaDoesNotKnow_IsNamed) {
 /// As many bytes as the dtype has, of a pattern that no conversion would keep.
 class RoundTrip : public ::testing::TestWithParam<int> {};
 
-TEST_P(RoundTrip, KeepsEveryByte) {
+TEST_P(RoundTrip, ToTheDeviceAndBack_KeepsEveryByte) {
   const auto dtype = static_cast<DType>(GetParam());
   auto client = make_client();
   const std::vector<std::int64_t> dims = {2, 3};
@@ -70,7 +70,7 @@ TEST_P(RoundTrip, KeepsEveryByte) {
 INSTANTIATE_TEST_SUITE_P(DTypes, RoundTrip, ::testing::Range(0, static_cast<int>(DType::kC64) + 1),
                          [](const auto& test) { return std::string(name(static_cast<DType>(test.param))); });
 
-TEST(Buffer, EmptyArraysAndScalarsRoundTrip) {
+TEST(Buffer, EmptyArraysAndScalars_AreReadBackUnchanged) {
   auto client = make_client();
   Buffer empty = to_device<float>(*client, {}, {0, 4});
   EXPECT_EQ(empty.size_bytes(), 0u);
@@ -79,7 +79,7 @@ TEST(Buffer, EmptyArraysAndScalarsRoundTrip) {
   EXPECT_THAT(to_host<std::int32_t>(scalar), ElementsAre(7));
 }
 
-TEST(Buffer, IsReadByManyThreadsAtOnce_AndEndsInPeace) {
+TEST(Buffer, CanBeReadByManyThreadsAtOnce) {
   auto client = make_client();
   const std::vector<float> sent(4, 3.f);
   for (int buffers = 0; buffers < 20; ++buffers) {
@@ -101,7 +101,7 @@ TEST(Buffer, ADestinationOfAnotherSize_IsRefused) {
               AllOf(HasSubstr("8 bytes"), HasSubstr("4")));
 }
 
-TEST(Buffer, DeletedMemory_IsAnErrorToRead) {
+TEST(Buffer, ReadingDeletedMemory_IsAnError) {
   auto client = make_client();
   Buffer buffer = to_device<float>(*client, {1, 2}, {2});
   EXPECT_FALSE(buffer.is_deleted());
@@ -110,7 +110,7 @@ TEST(Buffer, DeletedMemory_IsAnErrorToRead) {
   EXPECT_THAT(error_of([&] { to_host<float>(buffer); }), HasSubstr("[pjrt]"));
 }
 
-TEST(Buffer, Moved_LeavesNone) {
+TEST(Buffer, AMovedFromBuffer_IsEmpty) {
   auto client = make_client();
   Buffer first = to_device<float>(*client, {1}, {1});
   Buffer second = std::move(first);
@@ -141,7 +141,7 @@ TEST(BufferFromHost, ZeroCopy_LiesInTheHostMemoryAndHoldsItsOwner) {
   ASSERT_EQ(is_freed.wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
-TEST(BufferFromHost, Copied_DoesNotLookAtTheMemoryAgain) {
+TEST(BufferFromHost, ACopy_DoesNotReadTheMemoryLater) {
   auto client = make_client();
   std::vector<float> values(1 << 16, 1.0f);
   const std::int64_t dims[] = {1 << 16};

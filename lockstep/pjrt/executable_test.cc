@@ -40,7 +40,7 @@ TEST(Executable, AddsTwoArrays) {
   EXPECT_FALSE(x.is_deleted());
 }
 
-TEST(Executable, ComesBackFromItsBytes) {
+TEST(Executable, Deserialized_ComputesTheSame) {
   auto client = make_client();
   auto add = client->compile(kAdd);
   auto again = client->deserialize(add->serialize());
@@ -49,7 +49,7 @@ TEST(Executable, ComesBackFromItsBytes) {
   EXPECT_THAT(to_host<float>(outputs[0]), ElementsAre(2, 4, 6, 8));
 }
 
-TEST(Executable, TellsItsMemoryAndFingerprint) {
+TEST(Executable, ReportsItsMemoryAndFingerprint) {
   auto client = make_client();
   auto add = client->compile(kAdd);
   EXPECT_EQ(add->memory_stats().arguments, 32);
@@ -72,7 +72,7 @@ TEST(Executable, FillsTheGivenBuffersAgainAndAgain) {
   EXPECT_THAT(to_host<float>(sum), Each(5));
 }
 
-TEST(Executable, RoomForAnotherNumberOfOutputs_IsRefused) {
+TEST(Executable, AnotherNumberOfOutputBuffers_IsRefused) {
   auto client = make_client();
   auto add = client->compile(kAdd);
   Buffer x = to_device<float>(*client, {1, 2, 3, 4}, {4}), outputs[2];
@@ -81,7 +81,7 @@ TEST(Executable, RoomForAnotherNumberOfOutputs_IsRefused) {
               AllOf(HasSubstr("running add"), HasSubstr("1 outputs"), HasSubstr("for 2")));
 }
 
-TEST(Executable, AnArgumentTooFewOrOfAnotherSize_IsRefused) {
+TEST(Executable, AMissingArgumentOrOneOfAnotherSize_IsRefused) {
   auto client = make_client();
   auto add = client->compile(kAdd);
   const Device& device = *client->addressable_devices()[0];
@@ -95,7 +95,7 @@ TEST(Executable, AnArgumentTooFewOrOfAnotherSize_IsRefused) {
 
 class Donation : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Donation, TheResultLiesWhereTheArgumentLay) {
+TEST_P(Donation, TheResult_UsesTheArgumentsMemory) {
   auto client = make_client();
   auto program = client->compile(doubling(GetParam()));
   EXPECT_EQ(program->memory_stats().aliased, 16);
@@ -107,7 +107,7 @@ TEST_P(Donation, TheResultLiesWhereTheArgumentLay) {
   EXPECT_THAT(to_host<float>(outputs[0]), ElementsAre(2, 4, 6, 8));
 }
 
-TEST_P(Donation, NotWhereTheOptionsForbidIt) {
+TEST_P(Donation, ANonDonatableArgument_IsKept) {
   auto client = make_client();
   auto program = client->compile(doubling(GetParam()));
   Buffer x = to_device<float>(*client, {1, 2, 3, 4}, {4});
@@ -146,7 +146,7 @@ TEST(Executable, ATransposedResult_IsReadRowMajor) {
   EXPECT_THAT(to_host<float>(outputs[0]), ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
-TEST(Executable, RunsOnTheDeviceThatIsAsked) {
+TEST(Executable, RunsOnTheChosenDevice) {
   auto client = make_client(3);
   auto program = client->compile(doubling(""));
   for (int i = 0; i < 3; ++i) {

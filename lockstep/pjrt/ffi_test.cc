@@ -131,7 +131,7 @@ TEST_F(Ffi, AChainedCall_GetsItsOperandsAttributesAndTokens) {
   EXPECT_THAT(calls[1].results, ElementsAre(XLA_FFI_DataType_F32, XLA_FFI_DataType_TOKEN));
 }
 
-TEST_F(Ffi, ChainedCallsRunInOrder_WhateverIsReadyFirst) {
+TEST_F(Ffi, ChainedCalls_RunInOrder_WhateverIsReadyFirst) {
   constexpr int kCalls = 24;
   std::string body = "%t0 = stablehlo.create_token : !stablehlo.token\n", sum = "%x";
   const std::string type = "tensor<256x256xf32>";
@@ -253,7 +253,7 @@ TEST_F(Ffi, AFailureOfALargeProgram_IsThrownByTheExecutionOfASynchronousClient) 
               HasSubstr("UNAVAILABLE: process 3 of 4 is gone"));
 }
 
-TEST_F(Ffi, AFailureOfALargeProgram_ShowsAtTheOutputsOfAnAsynchronousClient) {
+TEST_F(Ffi, AnAsynchronousFailureOfALargeProgram_IsThrownByItsOutputs) {
   auto client = make_client(1, /*asynchronous=*/true);
   auto program = client->compile(refused_after_work());
   Buffer x = to_device<float>(*client, std::vector<float>(256 * 256), {256, 256});

@@ -44,7 +44,7 @@ struct Dictionary {
   }
 };
 
-TEST(KeyValues, AreCalledWhenTheClientIsMadeAndLater) {
+TEST(KeyValues, Callbacks_AreCalledWhenTheClientIsMadeAndLater) {
   Dictionary dictionary;
   auto client = Client::create(gpu_plugin(), node(0, 2), dictionary.callbacks());
   EXPECT_EQ(dictionary.values.at("node/0"), std::string("has\0", 4) + "2");
@@ -63,26 +63,26 @@ TEST(KeyValues, AnErrorInACallback_IsThrownWhenTheClientIsMade) {
   }
 }
 
-TEST(KeyValues, WithoutThem_ThePluginHasNone) {
+TEST(KeyValues, WithoutCallbacks_ThePluginReportsNone) {
   EXPECT_THAT(error_of([] { Client::create(gpu_plugin(), node(0, 2)); }),
               HasSubstr("no key-value callbacks"));
 }
 
-TEST(HostPointer, IsNullWhereTheHostCannotRead_AndToHostCopies) {
+TEST(HostPointer, ForMemoryTheHostCannotRead_IsNull_AndToHostCopies) {
   auto client = Client::create(gpu_plugin(), {{"visible_devices", std::vector<std::int64_t>{0}}});
   Buffer x = to_device<float>(*client, {1, 2, 3}, {3});
   EXPECT_EQ(x.host_pointer(), nullptr);
   EXPECT_EQ(to_host<float>(x), (std::vector<float>{1, 2, 3}));
 }
 
-TEST(HostPointer, OnCpu_IsWhereTheElementsLie) {
+TEST(HostPointer, OnCpu_PointsToTheElements) {
   auto client = make_client();
   Buffer x = to_device<float>(*client, {1, 2, 3}, {3});
   EXPECT_EQ(x.host_pointer(), x.unsafe_pointer());
   EXPECT_EQ(static_cast<const float*>(x.host_pointer())[2], 3);
 }
 
-TEST(Share, TheBufferIsFreedWithItsLastHandle) {
+TEST(Share, TheBuffer_IsFreedWithItsLastHandle) {
   auto client = make_client();
   Buffer first = to_device<float>(*client, {1, 2, 3}, {3});
   EXPECT_FALSE(first.is_shared());

@@ -30,7 +30,7 @@ TEST(PluginLoad, MissingFile_SaysWhereAndWhatToDo) {
                     HasSubstr("LOCKSTEP_PJRT_PLUGIN")));
 }
 
-TEST(PluginLoad, TextFile_IsNoSharedLibrary) {
+TEST(PluginLoad, TextFile_IsRefusedAsNoSharedLibrary) {
   const std::string path = ::testing::TempDir() + "/lockstep_not_a_library.so";
   std::ofstream(path) << "this is a text\n";
   EXPECT_THAT(error_of([&] { Plugin::load(path); }),
@@ -38,7 +38,7 @@ TEST(PluginLoad, TextFile_IsNoSharedLibrary) {
   std::filesystem::remove(path);
 }
 
-TEST(PluginLoad, AnotherSharedLibrary_IsNoPlugin) {
+TEST(PluginLoad, AnotherSharedLibrary_IsRefusedAsNoPlugin) {
   Dl_info libc;
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&dlsym), &libc), 0);
   EXPECT_THAT(error_of([&] { Plugin::load(libc.dli_fname); }),
@@ -64,7 +64,7 @@ TEST(PluginLoad, OnlyATrustedFile_IsOpened_OthersAreRefusedWithTheReason) {
   });
 }
 
-TEST(PluginLoad, SparseTebibyte_IsNoSharedLibrary) {
+TEST(PluginLoad, SparseTebibyte_IsRefusedAsNoSharedLibrary) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "plugin.so";
   fs::copy_file(PLUGIN_WITH_A_SHORT_TABLE, path);
@@ -79,7 +79,7 @@ TEST(PluginLoad, TheSamePathTwice_GivesTheSamePlugin) {
   EXPECT_EQ(Plugin::load(path)->path(), path);
 }
 
-TEST(Plugin, TellsItsVersionAndAttributes) {
+TEST(Plugin, ReportsItsVersionAndAttributes) {
   auto plugin = Plugin::load(find_plugin());
   EXPECT_EQ(plugin->api_version().first, 0);
   EXPECT_GT(plugin->api_version().second, 0);
@@ -91,15 +91,15 @@ TEST(Plugin, TellsItsVersionAndAttributes) {
   EXPECT_THAT(names, ::testing::Contains("stablehlo_current_version"));
 }
 
-TEST(Plugin, AnExtensionThatItHasNot_IsNull) {
+TEST(Plugin, AnExtensionItDoesNotHave_IsNull) {
   EXPECT_EQ(Plugin::load(find_plugin())->extension(9999), nullptr);
 }
 
-TEST(FindPlugin, TheEnvironmentVariableWins) {
+TEST(FindPlugin, TheEnvironmentVariable_Wins) {
   EXPECT_EQ(find_plugin(environment("/my/plugin.so")), "/my/plugin.so");
 }
 
-TEST(FindPlugin, AnEmptyVariableIsAsIfNotSet) {
+TEST(FindPlugin, AnEmptyVariable_IsIgnored) {
   const std::string there = PLUGIN_WITH_A_SHORT_TABLE;
   EXPECT_EQ(find_plugin(environment(""), {"/nowhere/plugin.so", there}), there);
 }
@@ -124,7 +124,7 @@ TEST(FindPlugin, AnUntrustedFile_IsSkippedWithAWarning) {
   });
 }
 
-TEST(FindPlugin, NowhereFound_ListsThePlaces) {
+TEST(FindPlugin, NotFound_IsAnErrorThatListsThePlaces) {
   EXPECT_THAT(error_of([] {
                 find_plugin(environment(""), {"/a/plugin.so", "/b/plugin.so"});
               }),
@@ -134,7 +134,7 @@ TEST(FindPlugin, NowhereFound_ListsThePlaces) {
               AllOf(HasSubstr("no CUDA plugin"), HasSubstr("scripts/setup --cuda,")));
 }
 
-TEST(DefaultPluginPaths, NameThePlatformsFile) {
+TEST(DefaultPluginPaths, EndWithThePlatformsFile) {
   EXPECT_THAT(default_plugin_paths("cpu"), ::testing::Each(HasSubstr("pjrt_c_api_cpu_plugin.so")));
   EXPECT_THAT(default_plugin_paths("cuda"), ::testing::Each(HasSubstr("xla_cuda_plugin.so")));
   EXPECT_THAT(default_plugin_paths("tpu"), ::testing::Each(HasSubstr("libtpu.so")));

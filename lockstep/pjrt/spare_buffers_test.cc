@@ -40,7 +40,7 @@ class SpareBuffersTest : public ::testing::Test {
   SpareBuffers spares_{client_->plugin()->api()};
 };
 
-TEST_F(SpareBuffersTest, WhoseLastHandleIsGone_ServesTheNextOfItsShapeAndDtype) {
+TEST_F(SpareBuffersTest, AReleasedBuffer_IsReusedForItsShapeAndDType) {
   Buffer first = made(float32, {2, 3});
   EXPECT_FALSE(keeps(float32, {2, 3}));
   void* const place = first.unsafe_pointer();
@@ -59,7 +59,7 @@ TEST_F(SpareBuffersTest, WhoseLastHandleIsGone_ServesTheNextOfItsShapeAndDtype) 
   EXPECT_THAT(to_host<float>(second), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST_F(SpareBuffersTest, ABufferOfTwoHandles_ComesBackWithTheLast) {
+TEST_F(SpareBuffersTest, ABufferOfTwoHandles_IsKeptWhenTheLastIsReleased) {
   Buffer one = made(float32, {4});
   Buffer moved = std::move(one);
   Buffer other = moved.share();
@@ -69,7 +69,7 @@ TEST_F(SpareBuffersTest, ABufferOfTwoHandles_ComesBackWithTheLast) {
   EXPECT_TRUE(keeps(float32, {4}));
 }
 
-TEST_F(SpareBuffersTest, ThatThePluginMayStillUse_DoesNotComeBack) {
+TEST_F(SpareBuffersTest, ABufferThePluginMayStillUse_IsNotKept) {
   Buffer lent = made(float32, {4});
   EXPECT_NE(lent.get(), nullptr);
   lent.reset();

@@ -34,7 +34,7 @@ Program layer(CallSite site = {}) {
   return builder.finish(std::vector{lax::reduce_sum(half, {0, 1}), y});
 }
 
-TEST(Program, PrintsOneEquationALine) {
+TEST(Program, PrintsOneEquationPerLine) {
   EXPECT_EQ(
       to_string(layer()),
       "layer(a:f32[4,8], b:f32[8,2])\n"
@@ -73,7 +73,7 @@ TEST(OpParams, AreEqualExactlyIfTheirFieldsAre) {
   EXPECT_EQ(OpParams().text(), "");
 }
 
-TEST(OpParams, TellWholeNumbersFromFloatingOnes) {
+TEST(OpParams, IntegersAndFloatsOfOneValue_Differ) {
   auto full = [](Scalar value) { return OpParams::of(FullParams{value, f32, {}, false}); };
   EXPECT_FALSE(full(Scalar::of(1)) == full(Scalar::of(1.0)));
   EXPECT_FALSE(full(Scalar::of(0.1)) == full(Scalar::of(0.1 + 1e-17 + 1e-16)));
@@ -107,7 +107,7 @@ TEST(Builder, AnOperandOfAnotherTrace_ThrowsTraceError) {
               HasSubstr("a traced array has left its function"));
 }
 
-TEST(Builder, MakesOperandsVaryAlike) {
+TEST(Builder, OperandsThatVaryDifferently_GetPvary) {
   AxisEnvScope axes(AxisEnv({{"i", 2}}));
   Builder builder("f");
   Value x = builder.input({f32, {2}, false, {"i"}}), y = builder.input({f32, {2}});
@@ -127,7 +127,7 @@ TEST(AxisEnv, GroupsDifferOnlyAlongTheAxes) {
   EXPECT_THAT(env.groups(std::vector<std::string>{"b", "a"}), ElementsAre(ElementsAre(0, 3, 1, 4, 2, 5)));
 }
 
-TEST(AxisEnv, KnowsPartsOfAxes) {
+TEST(AxisEnv, PartsOfAxes_HaveSizesStridesAndGroups) {
   const AxisEnv env({{"a", 2}, {"b", 6}});
   const std::string first = AxisEnv::part_name("b", 1, 2), second = AxisEnv::part_name("b", 2, 3);
   EXPECT_EQ(first, "b:(1)2");
@@ -159,7 +159,7 @@ TEST(Lowering, MarksDonatedInputs) {
 }
 
 /// Only values that nothing needs afterwards are written over: XLA would copy anything else.
-TEST(Lowering, CollectivesWriteOverOperandsThatEndThere) {
+TEST(Lowering, CollectivesOverwriteOperands_ThatNothingElseUses) {
   LowerOptions options;
   options.axes = AxisEnv({{"i", 2}});
   const AxisEnvScope axes(options.axes);
@@ -198,7 +198,7 @@ TEST(Lowering, CollectivesWriteOverOperandsThatEndThere) {
   }));
 }
 
-TEST(Lowering, FingerprintTellsProgramsAndSaltsApart) {
+TEST(Lowering, Fingerprint_DependsOnProgramAndSalt) {
   LowerOptions options, salted;
   salted.salt = 1;
   Builder other("layer");

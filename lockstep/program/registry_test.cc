@@ -51,7 +51,7 @@ TEST(Registry, EveryPrimitiveHasEveryRule) {
   }
 }
 
-TEST(Registry, EveryPrimitiveHasAnExampleAndNoOtherHas) {
+TEST(Registry, EveryPrimitiveThatStaysOnTheDevice_HasAnExample) {
   std::set<std::string> registered, shown;
   for (const Primitive* primitive : all_primitives()) {
     // Primitives that call the host need the runtime; debug_test.cc, callback_test.cc and ffi_call_test.cc in
@@ -64,7 +64,7 @@ TEST(Registry, EveryPrimitiveHasAnExampleAndNoOtherHas) {
   EXPECT_EQ(registered, shown);
 }
 
-TEST(Registry, EveryExampleGivesWhatItsShapeRuleSays) {
+TEST(Registry, EveryExample_AgreesWithItsShapeRule) {
   for (const Example& example : all_examples()) {
     Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
@@ -82,7 +82,7 @@ TEST(Registry, EveryExampleGivesWhatItsShapeRuleSays) {
 bool is_taken(int number) { return number % testing::rounds("LOCKSTEP_TEST_EXAMPLES_EVERY", 3, 1) == 0; }
 
 /// A dtype that the shape rule lets pass must compile.
-TEST(Registry, EveryDTypeThatAShapeRuleTakesCompiles) {
+TEST(Registry, EveryDTypeThatAShapeRuleTakes_Compiles) {
   AxisEnvScope axes(example_axes());
   int taken = 0, refused = 0, number = 0;
   const std::vector<Example> examples = all_examples();
@@ -130,7 +130,7 @@ HostArray with_numbers_for_nans(HostArray array) {
 }
 
 /// XLA computes the same of constants, while it compiles, as of arguments, for each dtype that is taken.
-TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
+TEST(Registry, EveryPrimitive_ComputesTheSameForConstantsAndArguments) {
   AxisEnvScope axes(example_axes());
   const std::vector<Example> examples = all_examples();
   int compared = 0, number = 0;
@@ -179,7 +179,7 @@ TEST(Registry, EveryPrimitiveGivesTheSameOfConstantsAndOfArguments) {
   EXPECT_GT(compared, testing::long_tests() ? 250 : 200);
 }
 
-TEST(Registry, EveryDTypeConvertsToEveryOther_ConstantsAndArguments) {
+TEST(Registry, EveryDType_ConvertsToEveryOther_AsConstantAndArgument) {
   const std::vector<DType> dtypes = {DType::kBool, DType::kI8,  DType::kI32, DType::kI64, DType::kU8,
                                      DType::kU32,  DType::kF32, DType::kF64, DType::kC64, DType::kC128};
   const double number = 3;
@@ -376,7 +376,7 @@ void expect_splits_agree(const Example& example, const ShardingRule& rule, int& 
 
 /// A primitive that says that it is linear gives sums for sums; one that only moves elements also gives the
 /// largest for the largest.
-TEST(Registry, APrimitiveDeclaredLinear_GivesSumsForSums) {
+TEST(Registry, APrimitiveDeclaredLinear_IsAdditive) {
   std::set<std::string> seen;
   for (const Example& example : all_examples()) {
     const Program program = program_of(example);
@@ -413,7 +413,7 @@ TEST(Registry, APrimitiveDeclaredLinear_GivesSumsForSums) {
     EXPECT_EQ(seen.contains(primitive->name), !primitive->linear.together.empty()) << primitive->name;
 }
 
-TEST(Registry, ShardingRulesAgreeWithTheWholeComputation) {
+TEST(Registry, ShardingRules_AgreeWithTheWholeComputation) {
   int splits = 0, number = 0;
   for (const Example& example : all_examples()) {
     if (!is_taken(number++)) continue;

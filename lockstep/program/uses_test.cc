@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST(Uses, AreOfEachOperandAndOfTheOutputs) {
+TEST(Uses, CountEachOperandAndTheOutputs) {
   Builder builder;
   const Aval aval{DType::kF32, {4}};
   const Value x = builder.input(aval), unused = builder.input(aval);

@@ -31,19 +31,19 @@ TEST(Distributions, AgreeWithJax) {
   EXPECT_THAT(rademacher(k, {6}).to_host<std::int32_t>(), ::testing::ElementsAre(1, -1, -1, -1, 1, -1));
 }
 
-TEST(Distributions, CauchyOfFewBits_BeginsAtEpsilon) {
+TEST(Distributions, CauchyInBf16_GivesJaxsValues) {
   const std::vector<float> found = astype(cauchy(key(8), {3}, bfloat16), float32).to_host<float>();
   const std::vector<float> expected = {-0.75F, -1.015625F, -0.67578125F};
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 0.008) << i;  // an ulp
 }
 
-TEST(Distributions, AFloatDType_IsThatOfTheResult_AndAnIntegerIsRefused) {
+TEST(Distributions, HaveTheFloatDTypeAskedFor_AndRefuseIntegers) {
   EXPECT_EQ(exponential(key(1), {3}, float64).dtype(), float64);
   EXPECT_EQ(laplace(key(1), {3}, bfloat16).dtype(), bfloat16);
   EXPECT_THROW(exponential(key(1), {3}, int32), DTypeError);
 }
 
-TEST(Dropout, KeepsTheMeanAndTheRateOfElements) {
+TEST(Dropout, KeepsTheMean_AndDropsElementsAtTheRate) {
   Array x = ones({10000}), y = dropout(key(3), x, 0.25);
   EXPECT_NEAR(mean(y).item<float>(), 1, 0.02);
   EXPECT_NEAR(mean(y == 0).item<float>(), 0.25, 0.015);

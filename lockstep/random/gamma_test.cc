@@ -40,7 +40,7 @@ TEST(Gamma, ANanOrNegativeParameter_GivesNan) {
   EXPECT_EQ(gamma(key(1), 2.0, {0, 3}).size(), 0);
 }
 
-TEST(Gamma, HasTheDTypeAsked) {
+TEST(Gamma, HasTheDTypeAskedFor) {
   EXPECT_EQ(gamma(key(1), 2.0, {3}, float64).dtype(), float64);
   EXPECT_EQ(beta(key(1), 2.0, 1.0, {3}, bfloat16).dtype(), bfloat16);
   EXPECT_EQ(poisson(key(1), 2.0, {3}, int64).dtype(), int64);
@@ -94,7 +94,7 @@ TEST(Dirichlet, SumsToOne_WithTheMeansOfItsParameters) {
 }
 
 /// Tests of refused arguments, and of the messages.
-TEST(GammaFamily, RefusesWhatDoesNotFit) {
+TEST(GammaFamily, InvalidArguments_AreErrors) {
   const Key k = key(1);
   struct Case {
     std::function<void()> action;

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 std::vector<std::int32_t> integers(const Array& x) { return x.to_host<std::int32_t>(); }
 
-TEST(Permutation, IsJaxs) {
+TEST(Permutation, GivesJaxsValues) {
   const Key k = key(42);
   EXPECT_THAT(integers(permutation(k, 10)), ElementsAre(7, 4, 2, 5, 3, 6, 8, 9, 0, 1));
   EXPECT_THAT(integers(slice(permutation(k, 2000), {0}, {8})),
@@ -26,7 +26,7 @@ TEST(Permutation, IsJaxs) {
   EXPECT_THROW(permutation(k, arange(3), 1), ShapeError);
 }
 
-TEST(Choice, IsJaxs) {
+TEST(Choice, GivesJaxsValues) {
   const Key k = key(42);
   const Array p = array({0.1f, 0.2f, 0.3f, 0.4f});
   EXPECT_THAT(integers(choice(k, 10, {5})), ElementsAre(4, 4, 1, 9, 9));

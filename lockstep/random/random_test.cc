@@ -42,7 +42,7 @@ void expect_few_ulp(const Array& x, const std::vector<float>& expected) {
     EXPECT_NEAR(found[i], expected[i], 1e-6 * std::abs(expected[i])) << i;
 }
 
-TEST(Random, Keys_AreJaxs) {
+TEST(Random, Keys_EqualJaxs) {
   EXPECT_THAT(values(test_key()), ElementsAre(0, 42));
   EXPECT_THAT(values(key(0x123456789abcdef0)), ElementsAre(305419896u, 2596069104u));
   EXPECT_THAT(values(random::split(test_key(), 3)),
@@ -55,7 +55,7 @@ TEST(Random, Keys_AreJaxs) {
   EXPECT_THAT(values(fold_in(test_key(), 4000000000)), ElementsAre(4151844817u, 2174040936u));
 }
 
-TEST(Random, SeveralKeys_HaveAShape) {
+TEST(Random, AnArrayOfKeys_HasAShapeAndIsIndexed) {
   const Key keys = random::split(test_key(), 3);
   EXPECT_EQ(test_key().shape(), Shape());
   EXPECT_EQ(keys.shape(), (Shape{3}));
@@ -76,7 +76,7 @@ TEST(Random, SeveralKeys_HaveAShape) {
   EXPECT_FALSE(Key().valid());
 }
 
-TEST(Random, Bits_AreJaxs) {
+TEST(Random, Bits_EqualJaxs) {
   EXPECT_THAT(values(bits(test_key(), {2, 3})),
               ElementsAre(2098992034u, 2919706841u, 2646866425u, 2409546199u, 1935504149u, 2516274904u));
   EXPECT_THAT(values<std::uint8_t>(bits(test_key(), {5}, uint8)), ElementsAre(162, 217, 249, 215, 21));
@@ -90,7 +90,7 @@ TEST(Random, Bits_AreJaxs) {
   EXPECT_TRUE(values(bits(key(7), {0, 3})).empty());
 }
 
-TEST(Random, Uniform_IsJaxs) {
+TEST(Random, Uniform_EqualsJaxs) {
   EXPECT_THAT(values<float>(uniform(test_key(), {5})),
               ElementsAre(0x1.f470480000000p-2f, 0x1.5c0e600000000p-1f, 0x1.3b87f00000000p-1f,
                           0x1.1f3d800000000p-1f, 0x1.cd75c80000000p-2f));
@@ -105,7 +105,7 @@ TEST(Random, Uniform_IsJaxs) {
               ElementsAre(0x1.b4f8123c40884p-2, 0x1.ebd996d6e8400p-7, 0x1.25f641d41e71ap-1));
 }
 
-TEST(Random, WholeNumbers_AreJaxs) {
+TEST(Random, Randint_EqualsJaxs) {
   EXPECT_THAT(values<std::int32_t>(randint(test_key(), {6}, -5, 100)), ElementsAre(94, 49, 76, -1, 84, 19));
   EXPECT_THAT(values<std::uint8_t>(randint(test_key(), {6}, 0, 256, uint8)),
               ElementsAre(196, 18, 183, 193, 141, 107));
@@ -127,7 +127,7 @@ TEST(Random, WholeNumbers_AreJaxs) {
               ElementsAre(94, 49, 76, -1, 84, 19));
 }
 
-TEST(Random, Bernoulli_IsJaxs) {
+TEST(Random, Bernoulli_EqualsJaxs) {
   EXPECT_THAT(values<std::uint8_t>(bernoulli(test_key(), 0.3, {12})),
               ElementsAre(0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0));
 }

@@ -22,14 +22,14 @@ std::vector<int> first_processes(int count) {
 
 bool all_same(int, int) { return true; }
 
-TEST(CodeTree, OnOneHost_TheFirstProcessGivesToAll) {
+TEST(CodeTree, OnOneHost_TheFirstProcessGivesTheCodeToAll) {
   const auto one_host = [](int) { return 0; };
   EXPECT_THAT(code_tree({2, 0, 1}, 2, one_host, all_same).takers, UnorderedElementsAre(0, 1));
   EXPECT_EQ(code_tree({2, 0, 1}, 0, one_host, all_same).giver, 2);
   EXPECT_FALSE(code_tree({2}, 2, one_host, all_same).is_shared());
 }
 
-TEST(CodeTree, BringsItToEachProcessOnce_ByFewFromEach) {
+TEST(CodeTree, EachProcessGetsTheCodeOnce_AndGivesItToFew) {
   for (const auto& [hosts, locals] : {std::pair(1, 4), {2, 1}, {3, 2}, {7, 3}, {64, 1}, {100, 2}}) {
     const std::vector<int> processes = first_processes(hosts * locals);
     const auto host_of = [locals = locals](int process) { return process / locals; };
@@ -52,7 +52,7 @@ TEST(CodeTree, BringsItToEachProcessOnce_ByFewFromEach) {
   }
 }
 
-TEST(CodeTree, LeavesOutHostsOfOtherMachines) {
+TEST(CodeTree, HostsOfOtherMachines_HaveTheirOwnTree) {
   const auto host_of = [](int process) { return process; };
   const auto same_parity = [](int a, int b) { return (a - b) % 2 == 0; };
   EXPECT_THAT(code_tree(first_processes(5), 0, host_of, same_parity).takers, UnorderedElementsAre(2, 4));

@@ -81,7 +81,7 @@ TEST_F(CompileCacheTest, AnEntryCutShortOrChanged_IsAMissAndStoredAnew) {
   EXPECT_THAT(cache_.find("key"), Optional(std::string("the code")));
 }
 
-TEST_F(CompileCacheTest, AnotherKeysEntryInItsPlace_IsAMiss) {
+TEST_F(CompileCacheTest, AnEntryOfAnotherKey_IsAMiss) {
   cache_.store("key", "code");
   cache_.store("other", "other code");
   fs::copy_file(cache_.path_of("other"), cache_.path_of("key"), fs::copy_options::overwrite_existing);
@@ -89,7 +89,7 @@ TEST_F(CompileCacheTest, AnotherKeysEntryInItsPlace_IsAMiss) {
   EXPECT_THAT(cache_.find("other"), Optional(std::string("other code")));
 }
 
-TEST_F(CompileCacheTest, WrongEntries_AreAWarningOnce) {
+TEST_F(CompileCacheTest, InvalidEntries_AreOneWarning) {
   CompileCache cache({.folder = path_});
   cache.store("a", "code");
   write(cache.path_of("a"), "something");
@@ -114,7 +114,7 @@ TEST_F(CompileCacheTest, CodeThatCompiledFastOrIsSmall_IsNotStored) {
   EXPECT_NE(cache.find("key"), std::nullopt);
 }
 
-TEST_F(CompileCacheTest, WhereTheFolderIsFull_WhatWasUsedLongestAgoGoes) {
+TEST_F(CompileCacheTest, BeyondTheMaximumSize_TheLeastRecentlyUsedIsRemoved) {
   CompileCache cache({.folder = path_, .max_size = 3500});
   auto used_ago = [&](const std::string& key, int hours) {
     fs::last_write_time(cache.path_of(key), fs::file_time_type::clock::now() - std::chrono::hours(hours));
@@ -134,7 +134,7 @@ TEST_F(CompileCacheTest, WhereTheFolderIsFull_WhatWasUsedLongestAgoGoes) {
   EXPECT_EQ(files_in(path_), 3u);
 }
 
-TEST_F(CompileCacheTest, OtherFilesOfTheFolderStay_AndLeavingsOfKilledProcessesGo) {
+TEST_F(CompileCacheTest, OldLeftoversAreRemoved_AndOtherFilesStay) {
   fs::create_directories(path_);
   const fs::path folder = path_;
   write(folder / "jit_f-0123-cache", "of another program");
@@ -151,7 +151,7 @@ TEST_F(CompileCacheTest, OtherFilesOfTheFolderStay_AndLeavingsOfKilledProcessesG
   EXPECT_NE(cache.find("b"), std::nullopt);
 }
 
-TEST_F(CompileCacheTest, WhereNothingCanBeWritten_ThereAreMissesAndAWarning) {
+TEST_F(CompileCacheTest, AnUnwritableFolder_GivesMissesAndAWarning) {
   const fs::path file = folder_.path() / "file";
   write(file, "not a folder");
   for (const fs::path& folder : {file, file / "below", fs::path("/proc/kept")}) {
@@ -186,7 +186,7 @@ TEST_F(CompileCacheTest, UntrustedFiles_AreNotUsed_WithAWarning) {
       });
 }
 
-TEST_F(CompileCacheTest, AFolderBelowOneOfAnotherUser_IsNotMade) {
+TEST_F(CompileCacheTest, AFolderBelowAnotherUsersFolder_IsNotMade) {
   if (!testing::can_be_other_users()) return;
   fs::permissions(folder_.path(), fs::perms(0755));
   const fs::path other = folder_.path() / "other";
@@ -240,7 +240,7 @@ LOCKSTEP_CHILD(keeps_with_no_space_left) {
   EXPECT_EQ(files_in("kept"), 1u);
 }
 
-TEST(CompileCache, WhereThereIsNoSpaceForAnEntry_NothingOfItStays) {
+TEST(CompileCache, WithoutSpaceForAnEntry_NothingOfItStays) {
   const auto result = testing::run_processes({.child = "keeps_with_no_space_left"})[0];
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, HasSubstr("cannot be written: File too large; compiling instead"));
@@ -291,7 +291,7 @@ TEST(CompileCacheKey, ProcessorFeatures_HoldModelAndFlags_NotTheClock) {
   EXPECT_EQ(processor_features("flags\t:\nno colon\n"), "flags \n");
 }
 
-TEST(CompileCacheKey, AFileIsKnownByItsContents) {
+TEST(CompileCacheKey, FileIdentity_DependsOnTheContents) {
   testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "plugin.so";
   write(path, std::string(10000, 'x') + "1");

@@ -54,7 +54,7 @@ LOCKSTEP_CHILD(compiles) {
   EXPECT_EQ(compile(add_one(), mesh, "add_one"), executable);
 }
 
-TEST(Compile, TheFirstOfTheHostCompiles_AndTheOthersRunItsCode) {
+TEST(Compile, TheFirstProcessOfAHostCompiles_AndTheOthersRunItsCode) {
   for (const auto& result : testing::run_processes({.count = 3, .child = "compiles", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
   }
@@ -74,7 +74,7 @@ LOCKSTEP_CHILD(compiles_and_looks_for_the_code) {
     EXPECT_LT(value.size(), 1000u) << key << ": code does not go through the coordinator";
 }
 
-TEST(Compile, TheCodeGoesFromProcessToProcess_AndIsGoneWhenAllHaveIt) {
+TEST(Compile, TheCodeIsHandedFromProcessToProcess_AndThenDropped) {
   for (const auto& result : testing::run_processes(
            {.count = 3, .child = "compiles_and_looks_for_the_code", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
@@ -94,7 +94,7 @@ LOCKSTEP_CHILD(is_given_forged_code) {
   runtime.coordination()->barrier("both are done", std::chrono::seconds(60));
 }
 
-TEST(Compile, CodeThatIsNotOfTheJob_IsNotRun) {
+TEST(Compile, CodeWithoutTheJobsSecret_IsNotRun) {
   const auto results =
       testing::run_processes({.count = 2, .child = "is_given_forged_code", .coordinator = true});
   EXPECT_EQ(results[1].exit_code, 0);
@@ -108,7 +108,7 @@ LOCKSTEP_CHILD(compiles_without_a_secret) {
   EXPECT_EQ(report.from, CompileReport::From::kCompiler);
 }
 
-TEST(Compile, WithoutASecretEachCompilesForItself) {
+TEST(Compile, WithoutASecret_EachProcessCompilesForItself) {
   coordination::CoordinationServer server;
   server.start({.num_processes = 2});
   const auto number = [](int process) {
@@ -149,7 +149,7 @@ LOCKSTEP_CHILD(compiles_in_threads) {
   EXPECT_EQ(run(*all[0][0]), run(*again)) << "who holds a program that is forgotten goes on with it";
 }
 
-TEST(Compile, ThreadsThatWantOneProgramShareIt) {
+TEST(Compile, ThreadsThatNeedOneProgram_ShareIt) {
   EXPECT_EQ(testing::run_processes({.child = "compiles_in_threads"})[0].exit_code, 0);
 }
 
@@ -161,14 +161,14 @@ LOCKSTEP_CHILD(only_process_one_compiles) {
   }
 }
 
-TEST(Compile, WhereTheFirstOfTheHostDoesNot_TheOtherDoesItItself) {
+TEST(Compile, IfTheFirstProcessDoesNotCompile_TheOtherDoes) {
   for (const auto& result :
        testing::run_processes({.count = 2, .child = "only_process_one_compiles", .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
   }
 }
 
-TEST(Lower, TellsTransposesThatNoDotProductTakesIn) {
+TEST(Lower, Transposes_AreReportedUnlessADotProductAbsorbsThem) {
   Builder builder("f");
   Value x = builder.input({float32, {4, 8}});
   Value transposed = lax::transpose(x, {1, 0});

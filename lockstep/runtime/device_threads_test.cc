@@ -15,13 +15,13 @@ namespace {
 
 const std::vector<int> kTwo = {0, 1}, kThree = {2, 0, 1}, kFour = {0, 1, 2, 3};
 
-TEST(DeviceThreads, AllDevicesRunAtTheSameTime) {
+TEST(DeviceThreads, AllDevices_RunAtTheSameTime) {
   DeviceThreads threads(4);
   std::barrier meet(4);  // would hang if one waited for another to end
   for (int round = 0; round < 100; ++round) threads.run(kFour, [&](std::size_t) { meet.arrive_and_wait(); });
 }
 
-TEST(DeviceThreads, TheFirstDeviceIsTheCallers) {
+TEST(DeviceThreads, TheFirstDevice_RunsOnTheCallersThread) {
   DeviceThreads threads(3);
   std::thread::id first;
   threads.run(kThree, [&](std::size_t device) {
@@ -47,7 +47,7 @@ TEST(DeviceThreads, TheLowestDevicesExceptionIsThrown_AfterAllAreDone) {
   EXPECT_EQ(done, 6);
 }
 
-TEST(DeviceThreads, CallsForOtherDevicesRunSideBySide) {
+TEST(DeviceThreads, CallsForOtherDevices_RunAtTheSameTime) {
   DeviceThreads threads(4);
   std::barrier meet(4);  // would hang if one call waited for the other
   const std::vector<int> others = {3, 2};

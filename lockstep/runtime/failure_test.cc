@@ -165,7 +165,7 @@ LOCKSTEP_CHILD(waits_for_process_0) {
   say("said: " + error_of<PeerFailure>([&] { client.barrier("never", seconds(60)); }));
 }
 
-TEST(DeathOfProcess0, IsReportedAsAnyOther_EvenWhereItHeldTheCoordinator) {
+TEST(DeathOfProcess0, IsReportedAsAnyOther_EvenIfItHeldTheCoordinator) {
   for (bool held : {false, true}) {
     Processes processes(held ? job_held_by_process_0("waits_for_process_0", 3)
                              : job("waits_for_process_0", 3));
@@ -205,7 +205,7 @@ LOCKSTEP_CHILD(ends_badly) {
   say("said: " + error_of<PeerFailure>([&] { client.barrier("never", seconds(60)); }));
 }
 
-TEST(EndWithAnError, IsToldToTheOthersWithItsReason_AndWhatFollowsIsNoNewCause) {
+TEST(EndWithAnError, IsReportedToTheOthersWithItsReason) {
   for (bool held : {false, true}) {
     for (const auto& [how, reason] :
          {std::pair("exception", "no such file: weights"), {"exit", "exit status 3"}}) {
@@ -236,7 +236,7 @@ LOCKSTEP_CHILD(keeps_its_terminate_handler) {
                      [] { runtime::Runtime::existing()->coordination()->barrier("never", seconds(60)); }));
 }
 
-TEST(TerminateHandlerOfTheProgram, IsStillCalled) {
+TEST(TerminateHandlerOfTheProgram, ThatWasSetBefore_IsStillCalled) {
   Processes processes(job("keeps_its_terminate_handler", 2));
   const auto results = processes.wait();
   EXPECT_EQ(results[0].exit_code, 9);
@@ -285,7 +285,7 @@ LOCKSTEP_CHILD(has_a_policy) {
   shutdown();  // Not in vain: it says good-bye to the coordinator, and does not wait for the others.
 }
 
-TEST(OnPeerFailure, ExitEndsAProcessThatIsInItsOwnCode) {
+TEST(OnPeerFailure, Exit_EndsAProcessThatIsInItsOwnCode) {
   for (const char* how : {"exit", "exit by variable"}) {
     ProcessesOptions options = job("has_a_policy", 2);
     options.arguments = {how};
@@ -299,7 +299,7 @@ TEST(OnPeerFailure, ExitEndsAProcessThatIsInItsOwnCode) {
   }
 }
 
-TEST(OnPeerFailure, CallbackIsCalledWhileTheProcessIsInItsOwnCode) {
+TEST(OnPeerFailure, Callback_IsCalledWhileTheProcessIsInItsOwnCode) {
   ProcessesOptions options = job("has_a_policy", 2);
   options.arguments = {"callback"};
   Processes processes(options);
@@ -311,7 +311,7 @@ TEST(OnPeerFailure, CallbackIsCalledWhileTheProcessIsInItsOwnCode) {
   EXPECT_THAT(run_processes(options)[0].log, HasSubstr("on_peer_failure threw: thrown by the callback"));
 }
 
-TEST(OnPeerFailure, IsThrowOrExit) {
+TEST(OnPeerFailure, Variable_IsThrowOrExit_AndTheArgumentWins) {
   const MapEnvironment wrong(testing::Variables{{"LOCKSTEP_ON_PEER_FAILURE", "panic"}});
   EXPECT_EQ(error_of<InitializationError>([&] { runtime::peer_failure_policy({}, wrong); }),
             "[initialize] LOCKSTEP_ON_PEER_FAILURE is 'panic': expected throw or exit");
@@ -348,7 +348,7 @@ ProcessesOptions with_heartbeats_of_2_s(coordination::CoordinationServer& server
           }};
 }
 
-TEST(LongHostCode, DoesNotLookLikeDeath) {
+TEST(LongHostCode, IsNotTakenForADeath) {
   coordination::CoordinationServer server;
   for (const auto& result : run_processes(with_heartbeats_of_2_s(server, "is_long_in_its_own_code", 2))) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -363,7 +363,7 @@ LOCKSTEP_CHILD(returns_once_another_died) {
   failed.get_future().wait();
 }
 
-TEST(EndOfTheProgram, SaysAFailureThatNoCallHasThrown) {
+TEST(EndOfTheProgram, ReportsAFailureThatNoCallHasThrown) {
   coordination::CoordinationServer server;
   Processes processes(with_heartbeats_of_2_s(server, "returns_once_another_died", 2));
   const auto results = processes.wait();
@@ -384,7 +384,7 @@ LOCKSTEP_CHILD(waits_for_one_that_is_stopped) {
       }));
 }
 
-TEST(StoppedProcess, IsNamedAsSilent_AndGetsAnErrorItselfWhenItGoesOn) {
+TEST(StoppedProcess, IsNamedAsSilent_AndFailsWhenItContinues) {
   coordination::CoordinationServer server;
   Processes processes(with_heartbeats_of_2_s(server, "waits_for_one_that_is_stopped", 3));
   for (int i = 0; i < 3; ++i) processes.wait_for_line(i, "ready");
@@ -397,7 +397,7 @@ TEST(StoppedProcess, IsNamedAsSilent_AndGetsAnErrorItselfWhenItGoesOn) {
   EXPECT_THAT(log, HasSubstr(cause));
 }
 
-TEST(FailureWatch, DecidesForWhatWasSeenFirst_WhenTheGraceIsOver) {
+TEST(FailureWatch, AfterTheGrace_DecidesForTheFirstFailureSeen) {
   std::string decided;
   {
     runtime::FailureWatch watch(milliseconds(20), [&](const auto& error) { decided = error.message; });
@@ -409,7 +409,7 @@ TEST(FailureWatch, DecidesForWhatWasSeenFirst_WhenTheGraceIsOver) {
   EXPECT_EQ(decided, "process 3 died");
 }
 
-TEST(FailureWatch, DecidesNothing_OnceTheCauseIsKnown) {
+TEST(FailureWatch, OnceSettled_DecidesNothing) {
   bool decided = false;
   {
     runtime::FailureWatch watch(milliseconds(50), [&](const auto&) { decided = true; });

@@ -108,7 +108,7 @@ void PrintTo(const Lone& lone, std::ostream* out) { *out << lone.variable; }
 
 class InitializeWith : public ::testing::TestWithParam<Lone> {};
 
-TEST_P(InitializeWith, AnErrorInOneProcess_IsToldToAll) {
+TEST_P(InitializeWith, AnErrorInOneProcess_IsReportedByAll) {
   const auto [variable, value, words] = GetParam();
   auto results = run_processes({.count = 3,
                                 .child = "plain",
@@ -153,7 +153,7 @@ TEST(Initialize, WhereACoordinatorServesAlready_ProcessZeroOnlyJoins) {
   EXPECT_THAT(results[0].log, HasSubstr("joins the coordinator that serves at " + server.address()));
 }
 
-TEST(Initialize, PortOfSomebodyElse_IsAnError) {
+TEST(Initialize, PortOfAnotherProgram_IsAnError) {
   const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
@@ -171,7 +171,7 @@ TEST(Initialize, PortOfSomebodyElse_IsAnError) {
                                            HasSubstr("port is in use"), HasSubstr(port)));
 }
 
-TEST(Initialize, CoordinatorOnAnotherHost_IsNotHeldHere) {
+TEST(Initialize, CoordinatorAddressOfAnotherHost_IsAnErrorOfProcessZero) {
   ProcessResult result = run_processes({.child = "plain",
                                         .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", "192.0.2.1:9"},
                                                 {"LOCKSTEP_NUM_PROCESSES", "2"},
@@ -181,23 +181,23 @@ TEST(Initialize, CoordinatorOnAnotherHost_IsNotHeldHere) {
   EXPECT_THAT(result.log, HasSubstr("error: "));
 }
 
-TEST(Initialize, Twice_NamesTheFirstCall) {
+TEST(Initialize, ASecondCall_IsAnErrorThatNamesTheFirst) {
   ProcessResult result = run_processes({.child = "twice"})[0];
   EXPECT_THAT(result.log, HasSubstr("error: [initialize] called a second time"));
   EXPECT_THAT(result.log, HasSubstr("the first call was at initialize_test.cc:"));
 }
 
-TEST(Initialize, AfterADeviceWasUsed_NamesThePlace) {
+TEST(Initialize, AfterADeviceWasUsed_IsAnErrorThatNamesTheLine) {
   ProcessResult result = run_processes({.child = "late"})[0];
   EXPECT_THAT(result.log, HasSubstr("after a device was used (first at initialize_test.cc:"));
 }
 
-TEST(Initialize, DevicesBeforeIt_UnderALauncher_IsAnErrorNotASingleProcess) {
+TEST(Initialize, UsingDevicesBeforeIt_UnderALauncher_IsAnError) {
   auto results = run_processes({.count = 2, .child = "uses_devices_first", .coordinator = true});
   EXPECT_THAT(results[1].log, HasSubstr("before initialize(), though this process was started as 1 of 2"));
 }
 
-TEST(Initialize, DevicesBeforeIt_WhereEachProcessIsToBeAlone_AreItsOwn) {
+TEST(Initialize, UsingDevicesBeforeIt_WithClusterNone_IsASingleProcess) {
   auto run_under = [](testing::Variables variables) {
     return run_processes({.child = "uses_devices_first", .env = std::move(variables)})[0];
   };
@@ -208,7 +208,7 @@ TEST(Initialize, DevicesBeforeIt_WhereEachProcessIsToBeAlone_AreItsOwn) {
   EXPECT_THAT(alone.log, ::testing::Not(HasSubstr("error: ")));
 }
 
-TEST(Initialize, UnreachableCoordinators_AreToldApart) {
+TEST(Initialize, UnreachableCoordinators_AreReportedWithTheReason) {
   auto log_for = [](const std::string& address) {
     return run_processes({.child = "plain",
                           .env = {{"LOCKSTEP_COORDINATOR_ADDRESS", address},
@@ -255,7 +255,7 @@ TEST(Initialize, TakenProcessId_IsRefused) {
   EXPECT_THAT(results[0].log + results[1].log, HasSubstr("error: "));
 }
 
-TEST(Initialize, NoPlugin_IsNamed) {
+TEST(Initialize, AFileThatIsNoPlugin_IsNamed) {
   ProcessResult result =
       run_processes({.child = "plain", .env = {{"LOCKSTEP_PJRT_PLUGIN", "/etc/hostname"}}})[0];
   EXPECT_THAT(result.log, HasSubstr("/etc/hostname"));
@@ -271,7 +271,7 @@ std::string without_banner(const std::string& log) {
   return rest;
 }
 
-TEST(Initialize, Banner_IsSaidOnceForAJob) {
+TEST(Initialize, Banner_IsLoggedOncePerJob) {
   auto results = run_processes(
       {.count = 3, .child = "plain", .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}}, .coordinator = true});
   EXPECT_THAT(results[0].log, ::testing::ContainsRegex(

@@ -47,7 +47,7 @@ TEST(Launches, OverSeveralProcesses_TwoAtATime_AreAnErrorThatNamesBoth) {
   const Launch free(recorded.launches, last, kEvaluate);
 }
 
-TEST(Launches, OnOtherDevices_StandBesideEachOther) {
+TEST(Launches, OnOtherDevices_MayRunAtTheSameTime) {
   Recorded recorded;
   const std::vector<int> devices = {0, 2}, others = {1, 3};
   const Launch train(recorded.launches, devices, kTrain);
@@ -55,7 +55,7 @@ TEST(Launches, OnOtherDevices_StandBesideEachOther) {
   EXPECT_TRUE(recorded.messages.empty());
 }
 
-TEST(Launches, WithinAProcess_WaitForEachOther) {
+TEST(Launches, WithinAProcess_OnSharedDevices_RunOneAfterTheOther) {
   Recorded recorded;
   constexpr int kThreads = 4, kRounds = 2000;
   std::vector<int> counts(4);  // Not atomic: one launch at a time counts on a device.
@@ -79,7 +79,7 @@ TEST(Launches, WithinAProcess_WaitForEachOther) {
   EXPECT_TRUE(recorded.messages.empty());
 }
 
-TEST(Launches, OverSeveralProcesses_OneThreadAfterTheOther_AreFine) {
+TEST(Launches, OverSeveralProcesses_OneThreadAfterTheOther_IsNoError) {
   Recorded recorded;
   const std::vector<int> devices = {0};
   for (int round = 0; round < 20; ++round) {

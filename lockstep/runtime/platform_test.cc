@@ -50,7 +50,7 @@ const Devices kNoGpu({"null", "nvidia-caps", "zero"});
 const Devices kFourGpus({"null", "nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidiactl", "nvidia-uvm"});
 const Devices kWindows({"dxg", "null"});
 
-TEST(VisibleGpus, AreTheFilesOrWhatTheVariableNames) {
+TEST(VisibleGpus, AreCountedFromDeviceFilesOrTheVariable) {
   EXPECT_EQ(visible_gpus(environment({}), kNoGpu), 0);
   EXPECT_EQ(visible_gpus(environment({}), kFourGpus), 4);
   EXPECT_EQ(visible_gpus(environment({}), kWindows), std::nullopt);
@@ -60,7 +60,7 @@ TEST(VisibleGpus, AreTheFilesOrWhatTheVariableNames) {
   EXPECT_EQ(visible_gpus(environment({{"CUDA_VISIBLE_DEVICES", ""}}), kFourGpus), 0);
 }
 
-TEST(Resolve, ThePlatformIsTheArgumentsOrTheFirstOfTheVariable) {
+TEST(Resolve, Platform_IsTheArgumentOrTheVariablesFirst) {
   EXPECT_EQ(resolve({}, environment({})).platform, "auto");
   EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "cuda,cpu"}})).platform, "cuda");
   EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "cuda"}, {"LOCKSTEP_PLATFORM", "cpu"}})).platform,
@@ -98,7 +98,7 @@ struct Tpus : Devices {
 
 std::string platform_of(const PluginChoice& choice) { return choice.platform->name(); }
 
-TEST(ChoosePlugin, AutoTakesThePlatformOfWhichADeviceAndThePluginAreThere) {
+TEST(ChoosePlugin, Auto_TakesThePlatformThatHasADeviceAndAPlugin) {
   PluginChoice choice = choose_plugin("auto", environment({}), kFourGpus, kThere);
   EXPECT_EQ(platform_of(choice), "cuda");
   EXPECT_EQ(choice.path, kTherePath);
@@ -131,7 +131,7 @@ TEST(ChoosePlugin, AGivenPath_TakesItsPlatformFromThePlugin) {
   EXPECT_EQ(platform_of(choose_plugin("auto", given(pjrt::find_plugin()), kFourGpus, kThere)), "cpu");
 }
 
-TEST(TpuEnvironment, IsWhatJaxSets_AndNothingThatIsSet) {
+TEST(TpuEnvironment, HasTheVariablesJaxSets_UnlessAlreadySet) {
   using ::testing::Pair;
   using ::testing::UnorderedElementsAre;
   // GKE's worker 1 of 2, in slice 1 of 2: libtpu reads what is there.
@@ -162,7 +162,7 @@ std::vector<std::int64_t> visible(const pjrt::ClientOptions& options) {
                              : std::get<std::vector<std::int64_t>>(it->second);
 }
 
-TEST(CudaOptions, OneGpuForEachProcessWhereTheLauncherCountsThem) {
+TEST(CudaOptions, WithALocalProcessId_EachProcessGetsOneGpu) {
   cluster::Place place;
   EXPECT_THAT(visible(cuda_options(place, environment({}), kFourGpus)), ElementsAre(-1));
   place.local_process_id = 2;
@@ -179,7 +179,7 @@ TEST(CudaOptions, OneGpuForEachProcessWhereTheLauncherCountsThem) {
   EXPECT_THAT(visible(cuda_options(place, environment({}), kFourGpus)), ElementsAre(3, 1));
 }
 
-TEST(CudaOptions, AreThoseThatJaxGives) {
+TEST(CudaOptions, AreTheOptionsThatJaxPasses) {
   cluster::Place place;
   pjrt::ClientOptions options = cuda_options(place, environment({}), kFourGpus);
   EXPECT_EQ(options.size(), 1u);

@@ -49,7 +49,7 @@ LOCKSTEP_CHILD(steps_until_preempted) {
   }
 }
 
-TEST(PreemptionPoint, IsTrueAtTheSameStepOfAll_WhoeverGetsTheSignal) {
+TEST(PreemptionPoint, IsTrueAtTheSameStepOfAll_WhicheverGetsTheSignal) {
   testing::Random random;
   for (int round = 0; round < 5; ++round) {
     Processes processes({.count = 4, .child = "steps_until_preempted", .coordinator = true});
@@ -84,7 +84,7 @@ LOCKSTEP_CHILD(is_late) {
   }
 }
 
-TEST(PreemptionPoint, WaitsForWhoHasNotBegun) {
+TEST(PreemptionPoint, WaitsForAProcessThatHasNotBegun) {
   Processes processes({.count = 2, .child = "is_late", .coordinator = true});
   processes.wait_for_line(1, "has not begun");
   processes.wait_for_line(0, "stepping");
@@ -170,7 +170,7 @@ LOCKSTEP_CHILD(chooses_the_signal) {
   raise(SIGTERM);
 }
 
-TEST(PreemptionPoint, InAJobOfOneProcess_TakesTheSignalThatWasChosen) {
+TEST(PreemptionPoint, InAJobOfOneProcess_UsesTheChosenSignal) {
   const auto result = run_processes({.child = "chooses_the_signal"})[0];
   EXPECT_EQ(result.signal, SIGTERM) << result.log;
   EXPECT_EQ(result.log, "the handler of before\n");
@@ -190,7 +190,7 @@ LOCKSTEP_CHILD(is_never_preempted) {
   }
 }
 
-TEST(PreemptionPoint, LeavesInOrderWithoutASignal) {
+TEST(PreemptionPoint, WithoutASignal_DoesNotDelayTheEnd) {
   for (const auto& result :
        run_processes({.count = 3, .child = "is_never_preempted", .arguments = {"no"}, .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -198,7 +198,7 @@ TEST(PreemptionPoint, LeavesInOrderWithoutASignal) {
   }
 }
 
-TEST(PreemptionPoint, ThrowsThatAPeerHasFailed) {
+TEST(PreemptionPoint, AfterAPeersFailure_ThrowsIt) {
   const auto results =
       run_processes({.count = 2, .child = "is_never_preempted", .arguments = {"dies"}, .coordinator = true});
   EXPECT_THAT(results[0].log, HasSubstr("said: process 1 (host "));

@@ -29,7 +29,7 @@ MapEnvironment environment_of(std::map<std::string, std::string> variables) {
   return MapEnvironment(std::move(variables));
 }
 
-TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
+TEST(Resolve, WithNothingGiven_IsASingleProcess) {
   Settings settings = resolve({}, environment_of({}));
   EXPECT_EQ(settings.place.num_processes, 1);
   EXPECT_EQ(settings.place.process_id, 0);
@@ -39,7 +39,7 @@ TEST(Resolve, WithNothingGivenTheJobIsThisProcessAlone) {
   EXPECT_TRUE(settings.coordinator_bind_address.empty());
 }
 
-TEST(Resolve, ArgumentsWinOverVariables) {
+TEST(Resolve, Arguments_WinOverVariables) {
   Settings settings =
       resolve({.process_id = 1, .num_cpu_devices = 4, .heartbeat_timeout = std::chrono::seconds(7)},
               environment_of({{"LOCKSTEP_COORDINATOR_ADDRESS", "a:1"},
@@ -103,7 +103,7 @@ TEST(Resolve, AVariableOfAnyBytes_IsAcceptedOrNamedInTheError) {
   EXPECT_GT(refused, 100);
 }
 
-TEST(Resolve, NothingIsDebuggedUnlessAsked_AndAnArgumentWins) {
+TEST(Resolve, DebugSettings_AreOffByDefault_AndAnArgumentWins) {
   const DebugSettings none = resolve({}, environment_of({{"LOCKSTEP_DEBUG_NANS", "off"}})).debug;
   EXPECT_FALSE(none.log_compiles || none.nans || none.infs || none.disable_jit);
   EXPECT_FALSE(
@@ -114,7 +114,7 @@ TEST(Resolve, NothingIsDebuggedUnlessAsked_AndAnArgumentWins) {
               HasSubstr("LOCKSTEP_DEBUG_NANS is 'perhaps': expected 1, true, yes or on"));
 }
 
-TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
+TEST(Resolve, CompilationCache_IsOffByDefault_AndAnArgumentWins) {
   const CompileCacheOptions none = resolve({}, environment_of({})).compile_cache;
   EXPECT_EQ(none.folder, "");
   EXPECT_EQ(none.max_size, -1);
@@ -131,7 +131,7 @@ TEST(Resolve, WithoutAFolderNoProgramsAreKept_AndAnArgumentWins) {
   EXPECT_EQ(given.max_size, 5);
 }
 
-TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
+TEST(Resolve, InvalidBoundsOfTheCompilationCache_AreErrors) {
   auto error = [](const std::string& name, const std::string& value) {
     return error_of<InitializationError>([&] { resolve({}, environment_of({{"LOCKSTEP_" + name, value}})); });
   };
@@ -147,7 +147,7 @@ TEST(Resolve, BoundsOfTheCompilationCacheThatAreNoNumbers_AreErrors) {
       "[initialize] persistent_cache_min_entry_size_bytes is '-2': expected a whole number of at least -1");
 }
 
-TEST(Resolve, JaxVariablesAreReadToo) {
+TEST(Resolve, JaxVariables_AreRead) {
   Settings settings = resolve({}, environment_of({{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:99"},
                                                   {"JAX_NUM_PROCESSES", "3"},
                                                   {"JAX_PROCESS_ID", "0"}}));
@@ -155,7 +155,7 @@ TEST(Resolve, JaxVariablesAreReadToo) {
   EXPECT_EQ(settings.coordinator_bind_address, "[::]:99");
 }
 
-TEST(Resolve, WrongNumbersAreNamed) {
+TEST(Resolve, InvalidNumbers_AreErrorsThatNameThem) {
   EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({}, environment_of({{"LOCKSTEP_NUM_CPU_DEVICES", "many"}}));
               }),
@@ -230,7 +230,7 @@ TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
   EXPECT_EQ(resolve({}, environment_of({{"NPROC", ""}})).threads, std::nullopt);
 }
 
-TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
+TEST(Resolve, EveryOption_IsReadFromOurAndJaxsVariables) {
   for (const std::string prefix : {"LOCKSTEP_", "JAX_"}) {
     Settings settings =
         resolve({}, environment_of({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
@@ -283,7 +283,7 @@ TEST(Resolve, EveryOptionHasItsVariables_OursAndJaxs) {
             1);
 }
 
-TEST(Resolve, LocalDevices_OneOrMany) {
+TEST(Resolve, LocalDeviceIds_MayBeOneOrSeveral) {
   auto ids = [](const InitializeOptions& options) {
     return *resolve(options, environment_of({})).place.local_device_ids;
   };
@@ -292,7 +292,7 @@ TEST(Resolve, LocalDevices_OneOrMany) {
   EXPECT_THAT(ids({.local_device_ids = std::vector<int>{1, 3}}), ElementsAre(1, 3));
 }
 
-TEST(Resolve, LauncherGivesWhatArgumentsLeaveOut) {
+TEST(Resolve, OmittedArguments_ComeFromTheLauncher) {
   Settings settings = resolve({.coordinator_address = "head:5"}, environment_of(kStep));
   EXPECT_EQ(settings.place.cluster, "slurm");
   EXPECT_EQ(settings.place.coordinator_address, "head:5");
@@ -307,7 +307,7 @@ TEST(Resolve, ArgumentsThatContradictALauncher_AreAnError) {
                     HasSubstr("'slurm' says process 0 of 4")));
 }
 
-TEST(Resolve, JobOfOneUnderALauncherOfSeveral_IsAnError) {
+TEST(Resolve, JobOfOneWhereALauncherStartedSeveral_IsAnError) {
   const InitializeOptions alone = {.coordinator_address = "a:1", .num_processes = 1, .process_id = 0};
   EXPECT_THAT(error_of<InitializationError>([&] { resolve(alone, environment_of(kStep)); }),
               AllOf(HasSubstr("num_processes is 1, but SLURM_STEP_NUM_TASKS=4"), HasSubstr("\"none\"")));
@@ -323,7 +323,7 @@ TEST(Resolve, OneProcessAsArgument_IsASingleProcess) {
   EXPECT_EQ(settings.coordinator_bind_address, "");
 }
 
-TEST(Resolve, ArgumentsKeepTheJobsIdentity) {
+TEST(Resolve, WithArguments_TheJobsIdentityIsStillRead) {
   Settings settings = resolve({.coordinator_address = "a:1", .num_processes = 2, .process_id = 1},
                               environment_of({{"LOCKSTEP_JOB_SECRET", "hush"}, {"LOCKSTEP_JOB_ID", "j"}}));
   EXPECT_EQ(settings.place.job_secret, "hush");
@@ -344,7 +344,7 @@ class TwoInterfaces : public cluster::System {
   }
 };
 
-TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
+TEST(Resolve, Interface_DeterminesWhereTheCoordinatorListens) {
   auto bind = [](const std::string& address, const std::string& interface) {
     return resolve(
                {.coordinator_address = address, .num_processes = 2, .process_id = 0, .interface = interface},
@@ -358,7 +358,7 @@ TEST(Resolve, Interface_IsWhereTheCoordinatorListens) {
               AllOf(HasSubstr("no network interface 'ib7'"), HasSubstr("eth0 (10.0.0.7), ib0 (10.1.0.7)")));
 }
 
-TEST(Resolve, AddressesThatAreNone_AreAnError) {
+TEST(Resolve, InvalidAddresses_AreAnError) {
   EXPECT_THAT(error_of<InitializationError>([] {
                 resolve({.coordinator_address = "head", .num_processes = 2, .process_id = 1},
                         environment_of({}));
@@ -390,7 +390,7 @@ TEST(CoordinatorBindAddress, WithoutASecret_IsTheInterfaceOfTheJobsAddress) {
   EXPECT_EQ(coordinator_bind_address(settings, client), "[::]:7");
 }
 
-TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
+TEST(ChosenDevices, AreAllOrThoseNamedOrOneGpuPerProcess) {
   cluster::Place place;
   EXPECT_THAT(chosen_devices(place, false, 2), ElementsAre(0, 1));
   place.local_process_id = 1;
@@ -407,7 +407,7 @@ TEST(ChosenDevices, AreAll_OrThoseNamed_OrOneGpuForEachProcess) {
               HasSubstr("its host's process 4"));
 }
 
-TEST(Banner, SaysWhereTheProcessIs) {
+TEST(Banner, NamesClusterCoordinatorDevicesAndHosts) {
   Settings settings = resolve({}, environment_of(kStep));
   EXPECT_EQ(banner(settings, {true, 2, 8, {"n1", "n2"}}),
             "cluster slurm (SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=4, "

@@ -26,7 +26,7 @@ std::vector<std::string> entries_of(int hosts, int processes, int devices) {
   return entries;
 }
 
-TEST(Topology, TellsAllProcessesWhatEachSaid) {
+TEST(Topology, Decoded_HasTheEntryOfEachProcess) {
   const Topology first(entries_of(3, 2, 4), "secret");
   const Topology read(first.encode(), 6);
   EXPECT_EQ(read.encode(), first.encode());
@@ -43,7 +43,7 @@ TEST(Topology, TellsAllProcessesWhatEachSaid) {
   }
 }
 
-TEST(Topology, ProcessesOfOneHostNeedNotStandTogether) {
+TEST(Topology, ProcessesOfOneHost_NeedNotBeConsecutive) {
   std::vector<std::string> entries = entries_of(2, 1, 1), again = entries_of(2, 1, 2);
   entries.insert(entries.end(), again.begin(), again.end());
   const std::string encoded = Topology(entries, "").encode();
@@ -54,7 +54,7 @@ TEST(Topology, ProcessesOfOneHostNeedNotStandTogether) {
   EXPECT_EQ(read.shape(3).device_count(), 2);
 }
 
-TEST(Topology, HostsThatOnlyTheirAddressesTellApart_AreDifferent) {
+TEST(Topology, HostsThatDifferOnlyInTheirAddresses_AreDifferent) {
   const auto hosts = [](const std::vector<std::vector<std::string>>& addresses) {
     std::vector<std::string> entries;
     for (const std::vector<std::string>& each : addresses) {
@@ -82,14 +82,14 @@ TEST(Topology, HostsThatOnlyTheirAddressesTellApart_AreDifferent) {
   EXPECT_THAT(hosts({{}, {}, {"eth0 1"}}), ElementsAre(0, 0, 0)) << "without a network";
 }
 
-TEST(Topology, HasAFewBytesForEachProcess) {
+TEST(Topology, TakesAFewBytesForEachProcess) {
   const int hosts = 1250, processes = 8;
   const std::string encoded = Topology(entries_of(hosts, processes, 4), "meeting").encode();
   EXPECT_LT(encoded.size(), static_cast<std::size_t>(40 * hosts + 13 * hosts * processes));
   EXPECT_EQ(Topology(encoded, hosts * processes).process_count(), hosts * processes);
 }
 
-TEST(Topology, ThatIsNone_IsRefused) {
+TEST(Topology, InvalidBytes_AreRefused) {
   EXPECT_THROW(Topology({"no entry"}, ""), InitializationError);
   EXPECT_THROW(Topology("no topology", 1), InitializationError);
   const std::string encoded = Topology(entries_of(2, 2, 1), "").encode();

@@ -58,7 +58,7 @@ TEST(CombineCollectives, CollectivesOfTheSameKindAndAxes_BecomeOne) {
               ElementsAre("all-reduce 388 B over x", "all-reduce 4 B over x", "all-reduce 64 B over y"));
 }
 
-TEST(CombineCollectives, CollectivesThatNeedAResult_AreCombinedBehindIt) {
+TEST(CombineCollectives, CollectivesThatNeedAnothersResult_AreCombinedAfterIt) {
   // The second round needs the first; what stands between them in the text does not hold it up.
   const Program program = program_of({{8}, {16}}, [](const std::vector<Value>& in) {
     const Value a = lax::psum(in[0], {"x"}), a2 = lax::psum(lax::neg(a), {"x"});
@@ -87,7 +87,7 @@ TEST(CombineCollectives, GathersOfDifferentDTypesOfOneSize_AreCombined) {
                                              "all-reduce 32 B over x", "all-reduce 16 B over x"));
 }
 
-TEST(CombineCollectives, UpToTheThreshold) {
+TEST(CombineCollectives, CollectivesUpToTheThreshold_AreCombined) {
   const Program program = program_of({{64}, {64}, {64}, {256}}, [](const std::vector<Value>& in) {
     std::vector<Value> out;
     for (const Value& x : in) out.push_back(lax::psum(x, {"x"}));
@@ -99,7 +99,7 @@ TEST(CombineCollectives, UpToTheThreshold) {
   EXPECT_EQ(combined(program, 100).size(), 4u);
 }
 
-TEST(CombineCollectives, GathersThatAreNotCombined_StayBehindWhatWaits) {
+TEST(CombineCollectives, LargeGathers_AreNotMovedBeforeTheirLayer) {
   // Each layer has a small weight and a large one: only the small ones are there before their turn, and of
   // these no more than the options say.
   const Program program =
@@ -120,7 +120,7 @@ TEST(CombineCollectives, GathersThatAreNotCombined_StayBehindWhatWaits) {
   EXPECT_THAT(combined(program, 8 << 10, 0), ElementsAre(small, large, small, large, small));
 }
 
-TEST(CombineCollectives, TheReasonNamesEach) {
+TEST(CombineCollectives, TheReason_NamesEachCombinedCollective) {
   Program program = program_of({{64}, {8, 4}}, [](const std::vector<Value>& in) {
     return std::vector<Value>{lax::psum(in[0], {"x"}), lax::psum(in[1], {"x"})};
   });

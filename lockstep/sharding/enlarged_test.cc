@@ -62,7 +62,7 @@ TEST(Enlarged, SplitScaleOfSplitRows_IsGatheredBeforeItIsBroadcast) {
   EXPECT_EQ(partitioned.out_specs[0], P("data"));
 }
 
-TEST(Enlarged, WayThatWasTaken_IsExplainedBesideTheOthers) {
+TEST(Enlarged, TheChosenWay_IsExplainedWithTheOthersCosts) {
   const Program program =
       program_of({kRows, kScale}, [](auto in) { return lax::mul(in[0], over_features(in[1], in[0])); });
   const PartitionOptions options{kOfFour, {P("data"), P("data")}, {std::nullopt}};
@@ -89,7 +89,7 @@ TEST(Enlarged, ScaleOfManyUses_IsGatheredOnce) {
 }
 
 /// The smallest value is of bf16, half as large as what it becomes.
-TEST(Enlarged, ChainOfOperations_MovesItsSmallestValue) {
+TEST(Enlarged, AChainOfOperations_MovesItsSmallestValue) {
   const Aval scale{DType::kBF16, {4, 8}, false, {}};
   const Program program = program_of({kRows, scale}, [](auto in) {
     const Value wide = lax::convert_element_type(in[1], DType::kF32);
@@ -122,7 +122,7 @@ TEST(Enlarged, SumOfTheRows_IsScattered) {
 }
 
 /// A partial value is put together before it is broadcast.
-TEST(Enlarged, PartialStatistic_IsPutTogetherWhereItIsSmall) {
+TEST(Enlarged, APartialStatistic_IsSummedBeforeItIsBroadcast) {
   const Program program = program_of({kRows, kRows}, [](auto in) {
     const Value sum = lax::reduce_sum(in[0], {0, 1});
     return lax::mul(over_features(sum, in[1]), lax::exp(in[1]));
@@ -134,7 +134,7 @@ TEST(Enlarged, PartialStatistic_IsPutTogetherWhereItIsSmall) {
 }
 
 /// A large value that is as large as what it is made from stays where it is.
-TEST(Enlarged, ValueOfLargeOperands_IsMovedItself) {
+TEST(Enlarged, AValueOfLargeOperands_IsMovedItself) {
   const Program program =
       program_of({kRows, kRows}, [](auto in) { return lax::exp(lax::mul(in[0], lax::neg(in[1]))); });
   EXPECT_THAT(exchanges(partition(program, {kOfFour, {P("data"), P("data")}, {P(none, "data")}})),
@@ -236,7 +236,7 @@ std::vector<Using> usings() {
 
 class EnlargedOnMesh : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(EnlargedOnMesh, MovesNoMoreThanTheSmallValue) {
+TEST_P(EnlargedOnMesh, ABroadcastValue_MovesOnlyTheSmallValuesBytes) {
   static const std::vector<std::string> kNames = {"a", "b"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
   const AxisEnv& axes = mesh.axis_env();

@@ -71,7 +71,7 @@ std::string with(const Program& program, std::int64_t kept_bytes, std::size_t so
 Value as_it_is(const Value& x) { return x; }
 Value turned(const Value& x) { return lax::transpose(x, {1, 0}); }
 
-TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst_AndNoMoreThanNeeded) {
+TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst) {
   const Program program = layers(as_it_is);
   // Between the two uses of the last one there is nothing, so there are two to be kept.
   EXPECT_EQ(with(program, 512), "g1g2g3******");
@@ -98,7 +98,7 @@ TEST(GatherAgain, GathersOfTheUser_StayAsTheyAre) {
   EXPECT_EQ(order(gather_again(program, 0, none, 0)), "g1g2g3******");
 }
 
-TEST(GatherAgain, TheReasonSaysWhatKeepingItWouldTake) {
+TEST(GatherAgain, TheReason_NamesTheMemoryThatKeepingWouldTake) {
   const Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
   const Program again = gather_again(program, 256, reasons, 0);
@@ -110,7 +110,7 @@ TEST(GatherAgain, TheReasonSaysWhatKeepingItWouldTake) {
                     HasSubstr(" it would take 256 B, and what is kept of gathered values may take 256 B")));
 }
 
-TEST(GatherAgain, IsNotCombinedWithWhatComesBefore) {
+TEST(GatherAgain, LaterGathers_AreNotCombinedWithEarlierOnes) {
   const Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
   const Program again = gather_again(program, 0, reasons, 0);

@@ -54,7 +54,7 @@ std::vector<std::string> overlapped(const Program& program, const OverlapOptions
 }
 
 /// A step of training as the partitioner gives it: the sums come last, where they are used.
-TEST(OverlapCollectives, StandWhereTheirOperandsAreReady_AndAreAwaitedBehindTheRest) {
+TEST(OverlapCollectives, StartWhenTheirOperandsAreReady_AndAreAwaitedLast) {
   const Program program = program_of([](const Value& x) {
     const Value first = dot(x, x), second = dot(first, x), third = dot(second, x);
     std::vector<Value> updated;
@@ -70,7 +70,7 @@ TEST(OverlapCollectives, StandWhereTheirOperandsAreReady_AndAreAwaitedBehindTheR
 }
 
 /// Such as the product with a learning rate, or the parts of several that were put together.
-TEST(OverlapCollectives, TakeTheLightOperationsBeforeThemAlong) {
+TEST(OverlapCollectives, LightOperationsBeforeACollective_MoveWithIt) {
   const Program program = program_of([](const Value& x) {
     const Value first = dot(x, x), second = dot(first, x), scaled = lax::mul(lax::neg(first), x);
     return std::vector<Value>{lax::psum(scaled, {"x"}), second};
@@ -80,7 +80,7 @@ TEST(OverlapCollectives, TakeTheLightOperationsBeforeThemAlong) {
               ElementsAre("dot_general", "neg", "mul", "psum", "dot_general", "collective_done after 1"));
 }
 
-TEST(OverlapCollectives, WithoutComputationsBesideThem_StayAsTheyAre) {
+TEST(OverlapCollectives, WithoutComputationsToOverlap_AreUnchanged) {
   const Program program = program_of([](const Value& x) {
     const Value sum = lax::psum(dot(x, x), {"x"}), other = lax::psum(dot(sum, x), {"x"});
     return std::vector<Value>{lax::sub(x, other)};
@@ -89,7 +89,7 @@ TEST(OverlapCollectives, WithoutComputationsBesideThem_StayAsTheyAre) {
 }
 
 /// Parameters that are gathered layer by layer: the next ones while one is used.
-TEST(OverlapCollectives, GatherAhead_AsFarAsTheBoundAllows) {
+TEST(OverlapCollectives, GathersOfLaterLayers_StartAhead_UpToTheBound) {
   const Program program = program_of([](const Value& x) {
     Value h = x;
     for (int i = 0; i < 3; ++i) {
@@ -106,7 +106,7 @@ TEST(OverlapCollectives, GatherAhead_AsFarAsTheBoundAllows) {
                   "collective_done after 2", "dot_general"));
 }
 
-TEST(OverlapCollectives, ThatAreSmall_OrOverOneDevice_StayAsTheyAre) {
+TEST(OverlapCollectives, ThatAreSmallOrOverOneDevice_AreUnchanged) {
   const auto of = [](const std::vector<std::string>& axes) {
     return program_of([&](const Value& x) {
       const Value sum = lax::psum(x, axes);
@@ -123,7 +123,7 @@ TEST(OverlapCollectives, ThatAreSmall_OrOverOneDevice_StayAsTheyAre) {
 }
 
 /// 2 * 8 * 8 * 8 operations for 256 bytes.
-TEST(OverlapCollectives, NeedAsManyOperationsAsBytes) {
+TEST(OverlapCollectives, WithTooFewOperationsPerByte_AreUnchanged) {
   const Program program = program_of([](const Value& x) {
     return std::vector<Value>{lax::psum(x, {"x"}), dot(x, x)};
   });
@@ -133,7 +133,7 @@ TEST(OverlapCollectives, NeedAsManyOperationsAsBytes) {
 }
 
 /// A collective that is not started waits for those in flight.
-TEST(OverlapCollectives, CountOnlyWhatIsComputedBeforeTheNextOneThatIsNotStarted) {
+TEST(OverlapCollectives, OnlyOperationsBeforeTheNextBlockingCollective_Count) {
   const Program program = program_of([](const Value& x) {
     const Value small = lax::slice(x, {0, 0}, {1, 8});
     const Value sum = lax::psum(x, {"x"}), other = lax::psum(small, {"x"});
@@ -142,7 +142,7 @@ TEST(OverlapCollectives, CountOnlyWhatIsComputedBeforeTheNextOneThatIsNotStarted
   EXPECT_EQ(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 0}), names(program));
 }
 
-TEST(OverlapCollectives, InFlightHaveABound) {
+TEST(OverlapCollectives, InFlight_StayBelowTheBound) {
   const Program program = program_of([](const Value& x) {
     std::vector<Value> outputs;
     Value term = x;

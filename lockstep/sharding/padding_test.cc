@@ -38,7 +38,7 @@ std::vector<std::string> collectives(const Partitioned& p) {
   return all;
 }
 
-TEST(Padding, GoesThroughElementwiseOperations_AndComesOffAtTheEnd) {
+TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
   const Program f = program_of([](Value x) {
     Value y = over_x(x);
     return lax::mul(lax::sin(y), y);
@@ -60,7 +60,7 @@ TEST(Padding, GoesThroughElementwiseOperations_AndComesOffAtTheEnd) {
             "  return l\n");
 }
 
-TEST(Padding, SumsTakeZerosForIt) {
+TEST(Padding, IsZeroInSumsAndProducts) {
   const Program f = program_of([](Value x) { return lax::reduce_sum(lax::exp(over_x(x)), {0}); });
   const Partitioned p = partition(f, {kAxes, {P()}, {P()}});
   EXPECT_THAT(collectives(p), ElementsAre("all-reduce f32[3]"));
@@ -71,12 +71,12 @@ TEST(Padding, SumsTakeZerosForIt) {
   EXPECT_THAT(collectives(partition(g, {kAxes, {P()}, {P()}})), ElementsAre("all-reduce f32[3,3]"));
 }
 
-TEST(Padding, OtherOperationsGetTheValueWithoutIt) {
+TEST(Padding, IsRemovedBeforeOtherOperations) {
   const Program f = program_of([](Value x) { return lax::reduce_max(lax::exp(over_x(x)), {0}); });
   EXPECT_THAT(collectives(partition(f, {kAxes, {P()}, {P()}})), ElementsAre("all-gather f32[8,3]"));
 }
 
-TEST(Padding, IsNotThereWhereTheAxesDivide) {
+TEST(Padding, IsNotAddedWhereTheAxesDivide) {
   Builder builder("f");
   const Value outputs[] = {over_x(builder.input({DType::kF32, {8, 3}}))};
   EXPECT_FALSE(needs_padding(builder.finish(outputs)));

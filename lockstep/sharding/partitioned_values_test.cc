@@ -286,7 +286,7 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
 
 class PartitionedValues : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(PartitionedValues, AreThoseOfOneDevice) {
+TEST_P(PartitionedValues, RandomPrograms_EqualOneDevice) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
   const AxisEnvScope axes(mesh.axis_env());

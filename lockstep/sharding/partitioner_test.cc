@@ -107,7 +107,7 @@ TEST(Partition, MatmulWithSplitContraction_SumsOnce) {
                 "P()\n");
 }
 
-TEST(Partition, MatmulWithContractionSplitInOneOperand_SlicesTheOtherWhichIsFree) {
+TEST(Partition, MatmulWithContractionSplitInOneOperand_SlicesTheOther) {
   EXPECT_EQ(text(partition(matmul_program(), {kData, {P(), P("data")}, {kAny}})),
             "matmul(a:f32[8,16], b:f32[4,32])\n"
             "  c:i32[] = full[value=0 dtype=i32 shape=[] weak_type=false]\n"
@@ -163,7 +163,7 @@ TEST(Partition, DataParallelGradients_AreOneAllReduceForEachParameterAndOneForTh
                                    "all-reduce f32[32] data", "all-reduce f32[32,4] data"));
 }
 
-TEST(Partition, SumOfTwoPartialProducts_IsPutTogetherOnce) {
+TEST(Partition, SumOfTwoPartialProducts_HasOneAllReduce) {
   Builder b("sum");
   Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32})), y = b.input(f32({8, 4})),
         v = b.input(f32({4, 32}));
@@ -178,7 +178,7 @@ TEST(Partition, SumOfTwoPartialProducts_IsPutTogetherOnce) {
       ElementsAre("reduce-scatter f32[8,8] data"));
 }
 
-TEST(Partition, PartialValueOfTwoUses_IsPutTogetherBeforeThem) {
+TEST(Partition, PartialValueOfTwoUses_IsSummedBeforeThem) {
   Builder b("uses");
   Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
   const Value product = matmul(x, w);
@@ -189,7 +189,7 @@ TEST(Partition, PartialValueOfTwoUses_IsPutTogetherBeforeThem) {
       ElementsAre("all-reduce f32[8,32] data"));
 }
 
-TEST(Partition, PartialValueThatGrows_IsPutTogetherBefore) {
+TEST(Partition, PartialValueThatIsBroadcast_IsSummedBefore) {
   Builder b("grows");
   Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
   const Value outputs[] = {lax::broadcast_in_dim(matmul(x, w), {10, 8, 32}, {1, 2})};
@@ -198,7 +198,7 @@ TEST(Partition, PartialValueThatGrows_IsPutTogetherBefore) {
       ElementsAre("all-reduce f32[8,32] data"));
 }
 
-TEST(Partition, ReductionsOfASplitDimension_PutTheirResultsTogether) {
+TEST(Partition, ReductionsOfASplitDimension_CombineTheirResults) {
   const auto of = [](DType dtype, const Primitive& reduction) {
     Builder b("reduction");
     Value x = b.input({dtype, {64}});
@@ -212,7 +212,7 @@ TEST(Partition, ReductionsOfASplitDimension_PutTheirResultsTogether) {
 }
 
 /// The gradient of an embedding: the batch is split, and the table is or is not.
-TEST(Partition, UpdatesThatAreSplit_AreAddedWhereTheyAre) {
+TEST(Partition, SplitUpdates_AreScatteredLocallyAndThenSummed) {
   const auto program = [](bool to_zeros) {
     Builder b("embedding");
     const Value ids = b.input({DType::kI32, {64, 1}}), updates = b.input(f32({64, 16}));
@@ -231,7 +231,7 @@ TEST(Partition, UpdatesThatAreSplit_AreAddedWhereTheyAre) {
               ElementsAre("reduce-scatter f32[8,16] data"));
 }
 
-TEST(Partition, OutSpecsNotGiven_LeaveDataParallelGradientsWhole) {
+TEST(Partition, WithoutOutSpecs_DataParallelGradientsAreWhole) {
   Partitioned p = partition(gradient_program(),
                             {kData, {P(), P(), P(), P("data"), P("data"), P()}, {kAny, kAny, kAny, kAny}});
   EXPECT_THAT(p.out_specs, ElementsAre(P(), P(), P(), P()));
@@ -275,7 +275,7 @@ TEST(Partition, MomentsSplitOverData_ReduceScatterTheGradientAndGatherTheParamet
               ElementsAre("reduce-scatter f32[64,64] data", "all-gather f32[256,64] data"));
 }
 
-TEST(Partition, ValueGatheredForTwoUses_IsGatheredOnce) {
+TEST(Partition, ValueNeededWholeByTwoUses_IsGatheredOnce) {
   Builder b("twice");
   Value x = b.input(f32({8, 4}));
   Value parts[] = {x, x};
@@ -316,7 +316,7 @@ TEST(Partition, DimensionThatTheAxisDoesNotDivide_StaysWhole) {
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,3] data"));
 }
 
-TEST(Partition, NothingSplit_GivesTheProgramAsItIs) {
+TEST(Partition, NothingSplit_LeavesTheProgramUnchanged) {
   const Program global = gradient_program();
   const AxisEnv one({{"data", 1}});
   for (const auto& [axes, spec] : {std::pair(kData, P()), std::pair(one, P("data"))}) {

@@ -40,14 +40,14 @@ std::vector<std::string> reasons(const std::vector<Shape>& shapes, const Functio
 
 Value matmul(const std::vector<Value>& in) { return lax::dot_general(in[0], in[1], {{1}, {0}, {}, {}}); }
 
-TEST(Reasons, OperandsThatWantOneAxis_SayWhatTheOtherWayTakes) {
+TEST(Reasons, OperandsSplitOverOneAxis_NameTheOtherWaysCosts) {
   EXPECT_THAT(reasons({{8, 16}, {16, 32}}, matmul, {kData, {P("data"), P(none, "data")}, {std::nullopt}}),
               ElementsAre("all-gather because operand 0 of dot_general, f32[8,16], goes from P('data') to "
                           "P(); this way a device receives 384 B; not taken: operand 1 from P(None, 'data') "
                           "to P() (1.5 KiB), result 0 from P('data') to P(None, 'data') (192 B)"));
 }
 
-TEST(Reasons, SplitContraction_IsPutTogether) {
+TEST(Reasons, SplitContraction_NamesTheAxisThatIsCombined) {
   EXPECT_THAT(reasons({{8, 16}, {16, 32}}, matmul, {kData, {P(none, "data"), P("data")}, {std::nullopt}}),
               ElementsAre("all-reduce because result 0 of dot_general, f32[8,32], is put together from the "
                           "devices' parts over data"));
@@ -58,7 +58,7 @@ TEST(Reasons, SplitContraction_IsPutTogether) {
                   "P(None, 'data') to P('data') (96 B), operand 1 from P('data') to P() (1.5 KiB)"));
 }
 
-TEST(Reasons, DimensionThatAnOperationTakesWhole_IsNamed) {
+TEST(Reasons, SliceOfASplitDimension_NamesTheGatheredOperand) {
   EXPECT_THAT(
       reasons({{8, 4}},
               [](auto in) {
@@ -70,7 +70,7 @@ TEST(Reasons, DimensionThatAnOperationTakesWhole_IsNamed) {
                   "result 0 from P('data') to P() (48 B)"));
 }
 
-TEST(Reasons, ElementsOfOthersParts_AreNamed) {
+TEST(Reasons, ReversalOfASplitDimension_NamesElementsOfOthersParts) {
   EXPECT_THAT(
       reasons({{4096, 64}}, [](auto in) { return lax::rev(in[0], {0}); },
               {kData, {P("data")}, {std::nullopt}}),
@@ -80,7 +80,7 @@ TEST(Reasons, ElementsOfOthersParts_AreNamed) {
           "P('data') to P() (768.0 KiB)"));
 }
 
-TEST(Reasons, SizeThatTheAxesDoNotDivide_IsNamed) {
+TEST(Reasons, SizeThatTheAxesDoNotDivide_IsGiven) {
   EXPECT_THAT(reasons({{8, 3}},
                       [](auto in) {
                         return lax::reshape(in[0], {2, 12});
@@ -103,7 +103,7 @@ const Primitive& unknown_p() {
   return p;
 }
 
-TEST(Reasons, OperationWithoutARule_IsComputedWhole) {
+TEST(Reasons, OperationWithoutARule_NamesIt) {
   EXPECT_THAT(reasons({{8, 4}}, [](auto in) { return in[0].builder().emit(unknown_p(), {}, in).front(); },
                       {kData, {P("data")}, {std::nullopt}}),
               ElementsAre("all-gather because operand 0 of unknown, f32[8,4], goes from P('data') to P(): "
@@ -121,7 +121,7 @@ TEST(Reasons, ShardingsTheUserAsksFor_AreNamed) {
                           "to P(): the result must be split so"));
 }
 
-TEST(Explain, IsALineAndItsReason) {
+TEST(Explain, GivesALineAndAReasonPerCollective) {
   EXPECT_EQ(explain({{0, "all-gather", {"x"}, 4, 96, {"a.cc", 3, "f"}, 1, "of this"},
                      {1, "all-reduce", {"x", "y"}, 8, 4, {"a.cc", 4, "f"}, 10, ""}}),
             "all-gather 96 B over x (4 devices) at a.cc:3\n"

@@ -69,7 +69,7 @@ std::vector<std::string> kinds(const Shape& mesh_shape, const Shape& shape, cons
 
 class Resharding : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(Resharding, BetweenAnyTwoSpecs_BringsTheParts) {
+TEST_P(Resharding, BetweenAnyTwoSpecs_GivesTheRightParts) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
   const AxisEnvScope axes(mesh.axis_env());
@@ -103,7 +103,7 @@ TEST(Resharding, SwappedAxesOfDifferentSizes_MovePartOfTheLarger) {
               ElementsAre("all-to-all over x:(2)2", "permute over y, x"));
 }
 
-TEST(Resharding, ToFewerParts_GathersOnlyWhatBelongsTogether) {
+TEST(Resharding, ToFewerParts_GathersOverAPartOfTheAxis) {
   EXPECT_THAT(kinds({4, 2}, {16, 16}, P("x"), P("y")),
               ElementsAre("permute over y, x", "all-gather over x:(1)2"));
 }

@@ -39,7 +39,7 @@ std::vector<std::string> names(const Program& program) {
   return names;
 }
 
-TEST(ScatterEarly, SumsStandBehindTheirTerms) {
+TEST(ScatterEarly, Sums_MoveRightAfterTheirTerms) {
   const Program program = step();
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "psum_scatter", "psum_scatter"));
   CommunicationReasons reasons = {{{nullptr, 2}, "the first"}, {{nullptr, 3}, "the second"}};
@@ -50,7 +50,7 @@ TEST(ScatterEarly, SumsStandBehindTheirTerms) {
 }
 
 /// The update comes last: terms, rate, products with it, sums.
-TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveAlong) {
+TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveWithIt) {
   const AxisEnv axes({{"x", 4}});
   const AxisEnvScope scope(axes);
   Builder b("step");
@@ -71,7 +71,7 @@ TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveAlong) {
 }
 
 /// A sum of a sum and of a term that is computed between the two.
-TEST(ScatterEarly, ASumOfASum_StandsBehindAllItsTerms) {
+TEST(ScatterEarly, ASumOfASum_MovesAfterAllItsTerms) {
   const AxisEnv axes({{"x", 4}, {"y", 2}});
   const AxisEnvScope scope(axes);
   Builder b("step");
@@ -93,7 +93,7 @@ TEST(ScatterEarly, ASumOfASum_StandsBehindAllItsTerms) {
 }
 
 /// Sums that the user wrote stay in their order.
-TEST(ScatterEarly, SumsWithoutAReasonStay) {
+TEST(ScatterEarly, SumsOfTheUser_KeepTheirPlace) {
   const Program program = step();
   CommunicationReasons none;
   EXPECT_THAT(scatter_early(program, none).equations[1].primitive->name, "dot_general");

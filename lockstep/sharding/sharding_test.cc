@@ -31,7 +31,7 @@ TEST(Mesh, KnowsAxesAndPositions) {
   EXPECT_EQ(mesh.position(test_devices(9)[8]), -1);
 }
 
-TEST(Mesh, EqualByContent) {
+TEST(Mesh, EqualOnes_HaveTheSameDevicesShapeAndNames) {
   EXPECT_EQ(test_mesh({4, 2}, {"a", "b"}), test_mesh({4, 2}, {"a", "b"}));
   EXPECT_EQ(test_mesh({4, 2}, {"a", "b"}).fingerprint(), test_mesh({4, 2}, {"a", "b"}).fingerprint());
   EXPECT_FALSE(test_mesh({4, 2}, {"a", "b"}) == test_mesh({2, 4}, {"a", "b"}));
@@ -41,7 +41,7 @@ TEST(Mesh, EqualByContent) {
   EXPECT_FALSE(Mesh(turned, {2}, {"a"}) == test_mesh({2}, {"a"}));
 }
 
-TEST(Mesh, BadOnes_ThrowWithTheNumbers) {
+TEST(Mesh, InvalidOnes_ThrowWithTheNumbers) {
   auto message = [](auto&& make) {
     try {
       make();
@@ -74,7 +74,7 @@ TEST(Mesh, BadOnes_ThrowWithTheNumbers) {
   EXPECT_EQ(message([&] { test_mesh({2}, {"a"}).axis_size("b"); }), "Mesh(a=2) has no axis 'b'");
 }
 
-TEST(Mesh, SubMesh_IsOfThePlaceAlongTheAxis) {
+TEST(Mesh, SubMesh_HasTheDevicesAtOnePositionOfAnAxis) {
   const Mesh mesh = test_mesh({2, 4}, {"stage", "data"});
   const Mesh second = mesh.sub_mesh("stage", 1);
   const std::vector<Device> all = test_devices(8);
@@ -89,7 +89,7 @@ TEST(Mesh, SubMesh_IsOfThePlaceAlongTheAxis) {
               ThrowsMessage<ShardingError>(HasSubstr("has no axis 'model' (at sharding_test.cc:")));
 }
 
-TEST(Mesh, LocalMesh_IsTheBlockOfAProcess) {
+TEST(Mesh, LocalMesh_HasTheBlockOfDevicesOfAProcess) {
   const std::vector<Device> all = test_devices(8);  // two in each process
   const Mesh mesh = test_mesh({4, 2}, {"data", "model"});
   EXPECT_EQ(mesh.local_mesh(1), Mesh({all[2], all[3]}, {1, 2}, {"data", "model"}));
@@ -107,7 +107,7 @@ TEST(Mesh, LocalMesh_IsTheBlockOfAProcess) {
                             "Mesh(data=2, model=2): they have [2,2] places along its axes (at ")));
 }
 
-TEST(ResolveAxisSizes, WorksOutTheOneThatIsLeft) {
+TEST(ResolveAxisSizes, InfersTheSizeGivenAsMinusOne) {
   using Axes = std::vector<std::pair<std::string, std::int64_t>>;
   EXPECT_EQ(resolve_axis_sizes(Axes{{"data", 4}, {"model", -1}}, 8), (Shape{4, 2}));
   EXPECT_EQ(resolve_axis_sizes(Axes{{"data", 8}}, 8), (Shape{8}));
@@ -163,7 +163,7 @@ TEST(NamedSharding, GivesEachDeviceItsPart) {
   EXPECT_THAT(starts, ElementsAre(0, 4, 2, 6));  // model is major
 }
 
-TEST(NamedSharding, KnowsWhatIsAddressable) {
+TEST(NamedSharding, KnowsWhichPositionsAreAddressable) {
   NamedSharding s(test_mesh({4}, {"data"}), P("data"));  // devices 0 and 1 are process 0's
   EXPECT_THAT(s.addressable_positions(1), ElementsAre(2, 3));
   EXPECT_THAT(s.addressable_positions(7), IsEmpty());
@@ -174,7 +174,7 @@ TEST(NamedSharding, KnowsWhatIsAddressable) {
   EXPECT_TRUE(NamedSharding(test_mesh({4, 1}, {"data", "one"}), P("one")).is_fully_replicated());
 }
 
-TEST(SingleDeviceSharding, HoldsAll) {
+TEST(SingleDeviceSharding, HasTheWholeArrayOnOneDevice) {
   Device device = test_devices(4)[3];
   SingleDeviceSharding s(device);
   EXPECT_EQ(s, SingleDeviceSharding(device));
@@ -185,7 +185,7 @@ TEST(SingleDeviceSharding, HoldsAll) {
   EXPECT_EQ(s.to_string(), "SingleDeviceSharding(CpuDevice(id=3))");
 }
 
-TEST(Sharding, Equivalence_IsOfTheParts) {
+TEST(Sharding, ThoseWithEqualParts_AreEquivalent) {
   Mesh mesh = test_mesh({4, 1}, {"data", "one"});
   EXPECT_TRUE(NamedSharding(mesh, P("data")).is_equivalent_to(NamedSharding(mesh, P({"data", "one"})), 1));
   EXPECT_TRUE(
@@ -198,7 +198,7 @@ TEST(Sharding, Equivalence_IsOfTheParts) {
                    .is_equivalent_to(NamedSharding(test_mesh({1}, {"data"}), P("data")), 1));
 }
 
-TEST(CheckDivisible, SaysWhatDoesNotFit) {
+TEST(CheckDivisible, ASizeThatDoesNotDivide_IsAnErrorWithTheNearestSizes) {
   const Mesh mesh = test_mesh({4, 2}, {"data", "model"});
   auto check = [&](Shape shape, P spec) {
     return [&mesh, shape = std::move(shape), spec = std::move(spec)] {

@@ -25,7 +25,7 @@ TEST(ShardingPicture, TwoSplitDimensions_AreDrawnAsATable) {
             "└───────────┴───────────┘\n");
 }
 
-TEST(ShardingPicture, ReplicasShareABox) {
+TEST(ShardingPicture, Replicas_ShareABox) {
   const Mesh mesh = test_mesh({2, 4}, {"dp", "mp"});
   EXPECT_EQ(sharding_picture({4, 4}, NamedSharding(mesh, P("dp"))),
             "┌─────────────┐\n"
@@ -43,7 +43,7 @@ TEST(ShardingPicture, ReplicasShareABox) {
   EXPECT_THAT(sharding_picture({4}, NamedSharding(mesh, P())), HasSubstr("CPU 0-7"));
 }
 
-TEST(ShardingPicture, InColour_HasOneForEachPart) {
+TEST(ShardingPicture, InColour_HasAColourForEachPart) {
   const Mesh mesh = test_mesh({2, 1}, {"dp", "mp"});
   const std::string picture = sharding_picture({2, 2}, NamedSharding(mesh, P("dp")), {.colour = true});
   EXPECT_THAT(picture, HasSubstr("\x1b[30;44m   CPU 0   \x1b[0m"));

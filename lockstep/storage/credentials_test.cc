@@ -106,7 +106,7 @@ TEST(Credentials, FromTheEnvironment_ComeFirst) {
   EXPECT_EQ(machine.find().keys.access_key_id, "B");
 }
 
-TEST(Credentials, FromProfiles_AreReadAsTheAwsToolsDo) {
+TEST(Credentials, FromProfiles_AreReadAsByTheAwsTools) {
   Machine machine;
   machine.file("credentials",
                "# a comment\n[default]\naws_access_key_id=D1\naws_secret_access_key = s1\n\n"
@@ -151,7 +151,7 @@ TEST(Credentials, FromProfiles_AreReadAsTheAwsToolsDo) {
   EXPECT_EQ(machine.find().keys.access_key_id, "D5");
 }
 
-TEST(Credentials, FilesThatAreNoSettings_AreRefusedWithTheirLine) {
+TEST(Credentials, InvalidFiles_AreErrorsThatNameTheLine) {
   Machine machine;
   for (const char* text : {"[default]\nx\n", "[default\nx = 1\n", "\nx = 1\n"}) {
     machine.file("config", text);
@@ -159,7 +159,7 @@ TEST(Credentials, FilesThatAreNoSettings_AreRefusedWithTheirLine) {
   }
 }
 
-TEST(Credentials, FromACredentialProcess_AreTaken_OrItsFailureIsReported) {
+TEST(Credentials, FromACredentialProcess_AreUsed_OrItsFailureIsReported) {
   Machine machine;
   machine.file("output", json("P1", "2026-11-22T18:00:00Z", "SessionToken"));
   auto with = [&](const std::string& command) {
@@ -180,7 +180,7 @@ TEST(Credentials, FromACredentialProcess_AreTaken_OrItsFailureIsReported) {
   EXPECT_THAT(machine.error(), HasSubstr("more than 1 MiB"));
 }
 
-TEST(Credentials, FromAWebIdentity_AreThoseThatStsGives) {
+TEST(Credentials, FromAWebIdentity_AreThoseThatStsReturns) {
   Machine machine;
   machine.file("token", "web-token\n");
   machine.variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = machine.path("token");
@@ -209,7 +209,7 @@ TEST(Credentials, FromAWebIdentity_AreThoseThatStsGives) {
   EXPECT_THAT(machine.error(), HasSubstr(machine.path("gone")));
 }
 
-TEST(Credentials, FromARole_AreAskedForWithThoseOfItsSource) {
+TEST(Credentials, FromARole_AreRequestedWithItsSourcesCredentials) {
   Machine machine;
   machine.variables["AWS_ENDPOINT_URL_STS"] = machine.server.url();
   machine.variables["AWS_REGION"] = "eu-west-1";
@@ -287,7 +287,7 @@ TEST(Credentials, FromAnInstance_AreThoseOfItsRole) {
   EXPECT_EQ(found.source, "the role trainer of this machine");
 }
 
-TEST(Credentials, ThatAreNowhere_SayWhereWasLooked) {
+TEST(Credentials, FoundNowhere_AreAnErrorThatNamesTheSources) {
   Machine machine;
   EXPECT_THAT(
       machine.error(),
@@ -299,7 +299,7 @@ TEST(Credentials, ThatAreNowhere_SayWhereWasLooked) {
   EXPECT_THAT(machine.error(), HasSubstr(machine.server.url() + " answers with HTTP status 404"));
 }
 
-TEST(Credentials, ThatExpire_AreFetchedBefore) {
+TEST(Credentials, ThatExpire_AreFetchedAgainBeforeTheyDo) {
   Machine machine;
   machine.variables["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] = "/";
   int fetched = 0;

@@ -103,7 +103,7 @@ TEST(FolderStore, ReadOnce_GivesTheSameBytes_AtAnyAlignment) {
   }
 }
 
-TEST(FolderStore, AFileThatIsNotFinishedIsGone_AndOneThatIsThereIsNotWrittenOver) {
+TEST(FolderStore, AnUnfinishedFileIsRemoved_AndAnExistingOneIsNotOverwritten) {
   TemporaryFolder folder;
   const auto store = open_store(folder.path());
   store->create("a")->write(bytes_of("text"));
@@ -115,7 +115,7 @@ TEST(FolderStore, AFileThatIsNotFinishedIsGone_AndOneThatIsThereIsNotWrittenOver
   EXPECT_EQ(read_whole(*store->open("a")), "text");
 }
 
-TEST(FolderStore, PublishesAtOnce_AndOnlyWhereNothingIs) {
+TEST(FolderStore, Publish_IsAtomic_AndOnlyTheFirstSucceeds) {
   TemporaryFolder folder;
   const auto store = open_store(folder.path() / "new/run", /*make=*/true);
   auto attempt = [&](const std::string& nonce) {
@@ -173,7 +173,7 @@ class Meanwhile : public FileCalls {
   }
 };
 
-TEST(FolderStore, ARemoval_LeavesWhatAnotherProcessPublishesMeanwhile) {
+TEST(FolderStore, ARemoval_KeepsWhatAnotherProcessPublishesMeanwhile) {
   bool acted = true;
   int calls_before = 0;
   for (; acted; ++calls_before) {

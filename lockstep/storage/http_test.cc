@@ -22,7 +22,7 @@ std::string whole(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-TEST(Http, Request_ArrivesAsItWasGiven) {
+TEST(Http, Request_ArrivesUnchanged) {
   TestRequest seen;
   TestHttpServer server([&](const TestRequest& request) {
     seen = request;
@@ -69,7 +69,7 @@ TEST(Http, Requests_OfSeveralThreads_ShareTheirConnections) {
   EXPECT_LE(server.connections(), 4);
 }
 
-TEST(Http, Range_GoesWhereItIsWanted_AndNotBeyond) {
+TEST(Http, Answer_IsWrittenToTheGivenMemory_AndNotBeyond) {
   int status = 206;
   TestHttpServer server(
       [&](const TestRequest&) { return TestReply{.status = status, .body = "0123456789"}; });
@@ -90,7 +90,7 @@ TEST(Http, Range_GoesWhereItIsWanted_AndNotBeyond) {
   EXPECT_THAT(answer.failure, HasSubstr("more than 9 bytes"));
 }
 
-TEST(Http, AnswersThatStopShort_FailAndMayPass) {
+TEST(Http, TruncatedAnswers_FailAndMayBeRetried) {
   const std::string body = random_text(1000);
   std::atomic<std::size_t> stops_after = 0;
   TestHttpServer server([&](const TestRequest&) {
@@ -107,7 +107,7 @@ TEST(Http, AnswersThatStopShort_FailAndMayPass) {
   }
 }
 
-TEST(Http, ServerThatIsNotThere_FailsAndMayPass) {
+TEST(Http, UnreachableServer_FailsAndMayBeRetried) {
   int port = 0;
   {
     TestHttpServer server([](const TestRequest&) { return TestReply{}; });
@@ -122,7 +122,7 @@ TEST(Http, ServerThatIsNotThere_FailsAndMayPass) {
   EXPECT_EQ(client.send({.url = "file:///etc/passwd"}).body, "");
 }
 
-TEST(Http, SilentServer_FailsAfterItsTime) {
+TEST(Http, SilentServer_FailsAfterTheTimeout) {
   TestHttpServer server([](const TestRequest&) { return TestReply{.delay = std::chrono::seconds(30)}; });
   HttpClient client;
   const auto begin = std::chrono::steady_clock::now();
@@ -134,7 +134,7 @@ TEST(Http, SilentServer_FailsAfterItsTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-TEST(Http, Cancelled_EndsSoon) {
+TEST(Http, ACancelledRequest_EndsSoon) {
   TestHttpServer server([](const TestRequest&) { return TestReply{.delay = std::chrono::seconds(30)}; });
   HttpClient client;
   Cancellation cancellation;
@@ -150,7 +150,7 @@ TEST(Http, Cancelled_EndsSoon) {
   canceller.join();
 }
 
-TEST(Http, Certificate_OfNobodyKnown_IsRefused) {
+TEST(Http, CertificateOfAnUnknownAuthority_IsRefused) {
   const TestCertificate certificate;
   TestHttpServer server([](const TestRequest&) { return TestReply{.body = "secret"}; },
                         certificate.context());

@@ -68,7 +68,7 @@ std::size_t requests_without_faults() {
 
 class EachFault : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(EachFault, AtEachRequest_ChangesNothing) {
+TEST_P(EachFault, AtEachRequest_DoesNotChangeTheResult) {
   const std::size_t requests = requests_without_faults();
   ASSERT_GT(requests, 40u);
   // One that takes seconds is shown at every seventh.
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, EachFault,
                                            Fault::kStall),
                          name_of);
 
-TEST(RandomFaults, AThirdOfAllRequests_ChangesNothing) {
+TEST(RandomFaults, InAThirdOfAllRequests_DoNotChangeTheResult) {
   constexpr Fault kFaults[] = {Fault::kInternalError, Fault::kSlowDown,   Fault::kTooMany,
                                Fault::kTimeout,       Fault::kBadGateway, Fault::kDropBefore,
                                Fault::kDropAfter,     Fault::kStopShort,  Fault::kErrorIn200};
@@ -126,7 +126,7 @@ TEST(RandomFaults, AThirdOfAllRequests_ChangesNothing) {
 }
 
 // A server that does not come back: what was published before stays, and what is published is whole.
-TEST(Outage, FromEachRequestOn_LeavesTheOldStepOrTheNewOneWhole) {
+TEST(Outage, FromEachRequestOn_LeavesTheOldOrTheNewStepWhole) {
   const std::size_t requests = requests_without_faults();
   for (Fault fault : {Fault::kInternalError, Fault::kDropAfter}) {
     int published = 0, failed = 0;

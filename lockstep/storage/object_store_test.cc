@@ -38,7 +38,7 @@ TEST(PartSize, TenThousandParts_HoldFiveTebibytes) {
   EXPECT_EQ(part_size(2000, first), first);
 }
 
-TEST(S3Endpoints, AreThoseOfTheEnvironmentOrAws) {
+TEST(S3Endpoints, AreReadFromTheEnvironment_OrAreThoseOfAws) {
   struct Case {
     std::map<std::string, std::string> variables;
     const char *bucket, *region, *expected;
@@ -72,7 +72,7 @@ TEST(S3Endpoints, AreThoseOfTheEnvironmentOrAws) {
   }
 }
 
-TEST(ObjectStore, Pages_AreAllListed) {
+TEST(ObjectStore, ListsOfSeveralPages_AreComplete) {
   FakeBucket bucket;
   bucket.s3.page = 3;
   std::vector<Entry> expected;
@@ -89,7 +89,7 @@ TEST(ObjectStore, Pages_AreAllListed) {
             (std::vector<Entry>{{"run", true, 0}}));
 }
 
-TEST(ObjectStore, NamesThatServersChange_AreRefused) {
+TEST(ObjectStore, InvalidNames_AreRefused) {
   FakeBucket bucket;
   const auto store = bucket.open();
   for (const char* name : {"", "/a", "a/", "a//b", "a/../b", "."})
@@ -104,7 +104,7 @@ TEST(ObjectStore, ServerThatOverwrites_IsRefusedBeforeAnythingIsPublished) {
   EXPECT_TRUE(bucket.s3.objects.empty());
 }
 
-TEST(ObjectStore, ConflictOfPublishers_IsTriedAgain) {
+TEST(ObjectStore, ConflictOfPublishers_IsRetried) {
   FakeBucket bucket;
   const auto store = bucket.open();
   const Attempt attempt = store->begin("step", "n");
@@ -117,7 +117,7 @@ TEST(ObjectStore, ConflictOfPublishers_IsTriedAgain) {
   EXPECT_LT(conflicts, 0);
 }
 
-TEST(ObjectStore, ManifestThatOthersPublishAndRemove_IsTriedAgain) {
+TEST(ObjectStore, ManifestThatOthersPublishAndRemove_IsRetried) {
   FakeBucket bucket;
   const auto store = bucket.open();
   const Attempt attempt = store->begin("step", "n");
@@ -132,7 +132,7 @@ TEST(ObjectStore, ManifestThatOthersPublishAndRemove_IsTriedAgain) {
 
 // Another process takes the publisher for dead at any of its requests, and removes the attempt, or the step;
 // and the publisher is killed before any later request.
-TEST(ObjectStore, AttemptThatOthersEndWhileItIsPublished_IsThereAndWholeOrGone) {
+TEST(ObjectStore, AnAttemptEndedByOthersDuringPublish_IsWholeOrGone) {
   constexpr int kRequests = 6, kNever = 100;
   for (const bool removes : {false, true}) {
     for (int acts = 0; acts <= kRequests; ++acts) {
@@ -187,7 +187,7 @@ TEST(ObjectStore, AttemptThatOthersEndWhileItIsPublished_IsThereAndWholeOrGone) 
 }
 
 // The publisher sees that its attempt was ended only after its step was removed and saved anew by others.
-TEST(ObjectStore, ManifestOfOthers_IsNotRemovedWithThatOfAnEndedAttempt) {
+TEST(ObjectStore, AnEndedAttempt_DoesNotRemoveTheManifestOfAnother) {
   FakeBucket bucket;
   const auto store = bucket.open();
   const Attempt attempt = store->begin("step", "nonce-1");
@@ -205,7 +205,7 @@ TEST(ObjectStore, ManifestOfOthers_IsNotRemovedWithThatOfAnEndedAttempt) {
 }
 
 // The answer to its removal is lost, and somebody publishes anew before it is tried again.
-TEST(ObjectStore, ManifestThatWasPublishedMeanwhile_IsNotRemoved) {
+TEST(ObjectStore, ARetriedRemoval_KeepsAManifestPublishedMeanwhile) {
   FakeBucket bucket;
   bucket.s3.objects["run/step/manifest"] = {"old", "\"old\"", ""};
   const auto store = bucket.open();
@@ -221,7 +221,7 @@ TEST(ObjectStore, ManifestThatWasPublishedMeanwhile_IsNotRemoved) {
   EXPECT_EQ(bucket.s3.objects.at("run/step/manifest").bytes, "new");
 }
 
-TEST(ObjectStore, ObjectOfAnotherWriter_IsNeitherOverwrittenNorTakenAway) {
+TEST(ObjectStore, ObjectOfAnotherWriter_IsNeitherOverwrittenNorRemoved) {
   for (const std::size_t bytes : {std::size_t{300}, std::size_t{3000}}) {
     FakeBucket bucket;
     const auto store = bucket.open();
@@ -240,7 +240,7 @@ TEST(ObjectStore, ObjectOfAnotherWriter_IsNeitherOverwrittenNorTakenAway) {
   }
 }
 
-TEST(ObjectStore, WriterThatIsNotFinished_LeavesNothing) {
+TEST(ObjectStore, UnfinishedOrFailedWriter_LeavesNothing) {
   FakeBucket bucket;
   const auto store = bucket.open();
   { store->create("small")->write(bytes_of("abc")); }
@@ -257,7 +257,7 @@ TEST(ObjectStore, WriterThatIsNotFinished_LeavesNothing) {
 }
 
 // It was made, and nobody was told: who has not heard of it must not find it later.
-TEST(ObjectStore, ObjectWhoseEveryAnswerWasLost_IsTakenAway) {
+TEST(ObjectStore, ObjectWhoseEveryAnswerWasLost_IsRemoved) {
   FakeBucket bucket;
   const auto store = bucket.open();
   for (const std::size_t bytes : {std::size_t{300}, std::size_t{3000}}) {
@@ -301,7 +301,7 @@ TEST(ObjectStore, Upload_TakesBoundedMemory) {
   EXPECT_EQ(read_whole(*store->open("file")), text);
 }
 
-TEST(ObjectStore, ReadsThatStopShort_GoOnWhereTheyStopped) {
+TEST(ObjectStore, TruncatedReads_ContinueWhereTheyStopped) {
   FakeBucket bucket;
   const std::string text = random_text(1000);
   bucket.s3.objects["run/file"] = {text, "\"1\"", ""};
@@ -326,7 +326,7 @@ TEST(ObjectStore, ObjectReplacedWhileItIsRead_IsNoticed) {
   EXPECT_THAT(error_of<StorageError>([&] { read_range(*reader, 0, 10); }), HasSubstr("has been replaced"));
 }
 
-TEST(ObjectStore, ServerThatIgnoresRanges_IsNotBelieved) {
+TEST(ObjectStore, AnswersOfAnotherRange_AreErrors) {
   for (const char* range : {"", "bytes 1-10/1000", "bytes 0-9/1000"}) {
     FakeBucket bucket;
     bucket.s3.objects["run/file"] = {random_text(1000), "\"1\"", ""};
@@ -340,7 +340,7 @@ TEST(ObjectStore, ServerThatIgnoresRanges_IsNotBelieved) {
   }
 }
 
-TEST(ObjectStore, OneRangeThatFails_EndsTheOthers) {
+TEST(ObjectStore, OneFailedRange_EndsTheOthers) {
   FakeBucket bucket;
   bucket.s3.objects["run/file"] = {random_text(40'000), "\"1\"", ""};
   const auto reader = bucket.open()->open("file");
@@ -353,7 +353,7 @@ TEST(ObjectStore, OneRangeThatFails_EndsTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-TEST(ObjectStore, Refusals_NameAllThatHelps_AndNoSecret) {
+TEST(ObjectStore, RefusedRequests_AreExplainedWithoutTheSecret) {
   FakeBucket bucket;
   const auto store = bucket.open();
   struct Case {
@@ -380,7 +380,7 @@ TEST(ObjectStore, Refusals_NameAllThatHelps_AndNoSecret) {
               HasSubstr("S3 gives no reason for this method"));
 }
 
-TEST(ObjectStore, BucketOfAnotherRegion_IsFollowedOnce) {
+TEST(ObjectStore, BucketOfAnotherRegion_IsFoundAndRemembered) {
   for (const int status : {301, 400, 307}) {
     FakeBucket bucket;
     bucket.s3.instead = [&](const TestRequest& request) -> std::optional<TestReply> {
@@ -407,7 +407,7 @@ TEST(ObjectStore, BucketOfAnotherRegion_IsFollowedOnce) {
   }
 }
 
-TEST(ObjectStore, ClockThatIsWrong_IsSetByTheServers) {
+TEST(ObjectStore, AWrongClock_IsCorrectedByTheServersDate) {
   FakeBucket bucket;
   bucket.s3.instead = [&](const TestRequest& request) -> std::optional<TestReply> {
     if (request.header("x-amz-date").starts_with("20300102T0304")) return std::nullopt;
@@ -418,7 +418,7 @@ TEST(ObjectStore, ClockThatIsWrong_IsSetByTheServers) {
   EXPECT_FALSE(bucket.open()->exists("file"));
 }
 
-TEST(ObjectStore, AWrongClock_IsSetByTheDateOfARefusedHead) {
+TEST(ObjectStore, AWrongClock_IsCorrectedByTheDateOfARefusedHead) {
   // It is asked for by HEAD, whose answer has no reason.
   FakeBucket bucket;
   bucket.s3.objects["a"] = {.bytes = "text", .tag = "\"1\"", .writer = ""};
@@ -437,7 +437,7 @@ TEST(ObjectStore, AWrongClock_IsSetByTheDateOfARefusedHead) {
   EXPECT_EQ(bucket.s3.requests.size() - before, 2u) << "the clock is set once";
 }
 
-TEST(ObjectStore, Server_IsWaitedForAsLongAsItAsks) {
+TEST(ObjectStore, RetryAfterOfTheServer_IsHonoredUpToTheLongestWait) {
   FakeBucket bucket;
   const auto store = bucket.open();
   int times = 1;
@@ -453,7 +453,7 @@ TEST(ObjectStore, Server_IsWaitedForAsLongAsItAsks) {
   EXPECT_EQ(RetryPolicy().wait_after(1, std::chrono::seconds(7)), std::chrono::seconds(7));
 }
 
-TEST(Retries, Waits_GrowToTheirBound) {
+TEST(Retries, Waits_DoubleUpToTheirBound) {
   const RetryPolicy policy;
   for (int tried = 1; tried <= 100; ++tried) {
     const auto most = std::min<std::int64_t>(20'000, tried < 20 ? 200LL << (tried - 1) : 20'000);
@@ -465,7 +465,7 @@ TEST(Retries, Waits_GrowToTheirBound) {
   }
 }
 
-TEST(ObjectStore, MostTries_AreTheEnvironments) {
+TEST(ObjectStore, NumberOfTries_IsReadFromTheEnvironment) {
   FakeBucket bucket;
   MapEnvironment environment({{"AWS_ENDPOINT_URL_S3", bucket.server.url()},
                               {"AWS_ACCESS_KEY_ID", "A"},

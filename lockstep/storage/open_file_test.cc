@@ -110,7 +110,7 @@ TEST(OpenFiles, MoreThanTheLimit_AreAllRead) {
   }
 }
 
-TEST(OpenFiles, LongAndUnprintableNames_AreShownShortAndPrintable) {
+TEST(OpenFiles, LongAndUnprintableNames_AreShortenedAndEscapedInErrors) {
   expect_refused("open_file", {{std::string(65536, 'p'), "File name too long"}, {"a\xff\x1b", "a\\xff\\x1b"}},
                  [](const std::string& url) { open_file(url); });
 }

@@ -83,7 +83,7 @@ TEST_F(RealS3, Objects_OfManySizes_AreReadAsTheyWereWritten) {
   EXPECT_THAT(error_of<StorageError>([&] { store->open("missing"); }), HasSubstr("no such object"));
 }
 
-TEST_F(RealS3, Names_OfAllKinds_AreTakenAndListed) {
+TEST_F(RealS3, NamesOfAllKinds_AreWrittenReadAndListed) {
   const auto store = open("odd names");
   std::vector<Entry> expected;
   for (const char* name : {"a b", "a+b", "a%20b", "c&d=e", "f#g?", "h'i\"j", "k(l)*m!", "n@o:p;q,r", "step=1",
@@ -109,7 +109,7 @@ TEST_F(RealS3, UploadOf120MegabytesInParts_IsReadBackInRanges) {
   EXPECT_EQ(store->list(""), (std::vector<Entry>{{"part-0", false, text.size()}}));
 }
 
-TEST_F(RealS3, WriterThatIsNotFinished_LeavesNothing) {
+TEST_F(RealS3, UnfinishedWriter_LeavesNothing) {
   const auto store = open("unfinished");
   const std::string text = random_text(40'000'000);
   {
@@ -139,7 +139,7 @@ TEST_F(RealS3, MoreEntriesThanAPage_AreAllListed) {
 }
 
 // This server lets those who lose wait for seconds, so ten races go on at a time.
-TEST_F(RealS3, OneOfManyPublishers_Wins_InAHundredRaces) {
+TEST_F(RealS3, OfManyPublishers_OneWins_InAHundredRaces) {
   constexpr int kLanes = 10, kRounds = 10, kMost = 20;
   std::atomic<int> races = 0;
   auto race = [&](const std::vector<std::unique_ptr<Store>>& stores, const std::string& folder,
@@ -192,7 +192,7 @@ TEST_F(RealS3, PublishedFolder_HasTheAttemptsFiles_UntilItIsRemoved) {
   EXPECT_EQ(files_below(*store, ""), std::vector<std::string>{});
 }
 
-TEST_F(RealS3, NonceThatWasUsed_IsRefused) {
+TEST_F(RealS3, AUsedNonce_IsRefused) {
   const auto store = open("nonce");
   const Attempt attempt = store->begin("step-1", "n1");
   EXPECT_EQ(attempt.folder, "step-1/n1");
@@ -203,7 +203,7 @@ TEST_F(RealS3, NonceThatWasUsed_IsRefused) {
   EXPECT_EQ(files_below(*store, ""), std::vector<std::string>{});
 }
 
-TEST_F(RealS3, Urls_AreOpenedAsTheEnvironmentSays) {
+TEST_F(RealS3, Urls_AreOpenedWithTheEnvironmentsSettings) {
   for (const auto& [name, value] : server().variables()) ::setenv(name.c_str(), value.c_str(), 1);
   const auto store = open_store(server().url() + "/by-url", /*make=*/true);
   write_file(*store, "file", "text");
@@ -211,7 +211,7 @@ TEST_F(RealS3, Urls_AreOpenedAsTheEnvironmentSays) {
   for (const auto& [name, value] : server().variables()) ::unsetenv(name.c_str());
 }
 
-TEST_F(RealS3, WrongSecretsAndNames_AreExplained) {
+TEST_F(RealS3, WrongSecretsAndNames_AreErrorsThatExplainThem) {
   auto variables = server().variables();
   const std::string id = variables["AWS_ACCESS_KEY_ID"], secret = variables["AWS_SECRET_ACCESS_KEY"];
   auto message_with = [&](const std::string& name, const std::string& value, const std::string& url) {

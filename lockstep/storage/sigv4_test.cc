@@ -43,7 +43,7 @@ constexpr const char* kToken =
     "wj2ICCR/oLxBA==";
 
 // "Signature Version 4 test suite": keys and time are the same in all of them.
-TEST(Signature, AwsTestSuite_Agrees) {
+TEST(Signature, RequestsOfTheAwsTestSuite_HaveTheExpectedSignatures) {
   const Headers host = {{"Host", "example.amazonaws.com"}};
   auto with = [&](Headers more) {
     more.insert(more.begin(), host.begin(), host.end());
@@ -130,7 +130,7 @@ TEST(Signature, AwsTestSuite_Agrees) {
 }
 
 // The examples of S3's documentation, "Authenticating Requests: Using the Authorization Header".
-TEST(Signature, ExamplesOfS3_Agree) {
+TEST(Signature, ExamplesOfS3sDocumentation_HaveTheExpectedSignatures) {
   const std::string welcome = sha256_hex("Welcome to Amazon S3.");
   auto headers = [](const std::string& hash, Headers more) {
     more.emplace_back("x-amz-content-sha256", hash);
@@ -168,7 +168,7 @@ TEST(Signature, ExamplesOfS3_Agree) {
   }
 }
 
-TEST(Uri, Decoded_IsWhatWasEncoded) {
+TEST(Uri, EncodedAndDecoded_IsUnchanged) {
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
   EXPECT_EQ(uri_decode(uri_encode(all)), all);

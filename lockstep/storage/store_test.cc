@@ -35,7 +35,7 @@ std::string name_of(const ::testing::TestParamInfo<Kind>& kind) {
 
 INSTANTIATE_TEST_SUITE_P(, EveryStore, ::testing::Values(Kind::kFolder, Kind::kObjects), name_of);
 
-TEST_P(EveryStore, Files_AreThereOnceTheyAreFinished) {
+TEST_P(EveryStore, Files_ExistOnlyOnceTheyAreFinished) {
   const auto store = open();
   const std::string text = random_text(5000);
   EXPECT_FALSE(store->exists("file"));
@@ -61,7 +61,7 @@ TEST_P(EveryStore, Files_AreThereOnceTheyAreFinished) {
   EXPECT_EQ(read_whole(*store->open("empty")), "");
 }
 
-TEST_P(EveryStore, AnAttemptThatWasEnded_IsNotPublished_AndAPublishedOneIsNotEnded) {
+TEST_P(EveryStore, AnEndedAttemptIsNotPublished_AndAPublishedOneIsNotEnded) {
   const auto store = open(), other = open();
   const Attempt ended = store->begin("step", "n1"), published = store->begin("step", "n2");
   EXPECT_TRUE(other->has(ended));

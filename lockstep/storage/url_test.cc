@@ -17,7 +17,7 @@ namespace {
 using testing::error_of;
 using ::testing::HasSubstr;
 
-TEST(Urls, InvalidOnes_AreRefusedByEveryFunctionThatOpens) {
+TEST(Urls, InvalidOnes_AreRefusedByEveryFunction) {
   expect_refused("locate", bad_urls(), [](const std::string& url) { locate(url); });
   expect_refused("local_path", bad_urls(), [](const std::string& url) { local_path(url); });
   expect_refused("local_path", object_urls(), [](const std::string& url) { local_path(url); });

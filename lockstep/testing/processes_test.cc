@@ -37,7 +37,7 @@ LOCKSTEP_CHILD(introduces_itself) {
   std::fprintf(stderr, "to standard error\n");
 }
 
-TEST(RunProcesses, GiveEachItsPlaceArgumentsVariablesAndLog) {
+TEST(RunProcesses, EachProcess_HasItsPlaceArgumentsVariablesAndLog) {
   const auto results = run_processes({.count = 3,
                                       .child = "introduces_itself",
                                       .arguments = {"hello"},
@@ -59,7 +59,7 @@ LOCKSTEP_CHILD(prints_its_place_in_the_job) {
       variable("LOCKSTEP_PJRT_PLUGIN"));
 }
 
-TEST(RunProcesses, DoNotInheritAPlaceInAnotherJob) {
+TEST(RunProcesses, VariablesOfAnotherJob_AreNotInherited) {
   setenv("LOCKSTEP_PROCESS_ID", "7", 1);
   setenv("SLURM_PROCID", "8", 1);
   const std::string plugin = variable("LOCKSTEP_PJRT_PLUGIN");
@@ -76,7 +76,7 @@ LOCKSTEP_CHILD(throws) { throw std::runtime_error("what a pity"); }
 LOCKSTEP_CHILD(exits_with_42) { std::exit(42); }
 LOCKSTEP_CHILD(aborts) { std::abort(); }
 
-TEST(RunProcesses, TellHowEachEnded) {
+TEST(RunProcesses, Results_HaveExitCodesSignalsAndLogs) {
   EXPECT_EQ(run_processes({.child = "fails_an_expectation"})[0].exit_code, 1);
   const auto threw = run_processes({.child = "throws"})[0];
   EXPECT_EQ(threw.exit_code, 2);
@@ -88,7 +88,7 @@ TEST(RunProcesses, TellHowEachEnded) {
   EXPECT_THAT(run_processes({.child = "is_not_there"})[0].log, HasSubstr("no LOCKSTEP_CHILD(is_not_there)"));
 }
 
-TEST(RunProcesses, RunAProgramInstead) {
+TEST(RunProcesses, AProgramInsteadOfAChild_IsRun) {
   const auto result =
       run_processes({.program = "/bin/sh", .arguments = {"-c", "echo $A; exit 3"}, .env = {{"A", "x"}}});
   EXPECT_EQ(result[0].exit_code, 3);
@@ -127,7 +127,7 @@ TEST(Processes, CanBeWaitedForAndKilled) {
   EXPECT_EQ(processes.wait()[1].signal, SIGTERM);
 }
 
-TEST(Processes, AreGoneWhenTheObjectIs) {
+TEST(Processes, AreEndedByTheDestructor) {
   pid_t pid = 0;
   {
     Processes processes({.child = "makes_a_file"});
@@ -138,7 +138,7 @@ TEST(Processes, AreGoneWhenTheObjectIs) {
   EXPECT_FALSE(exists(pid));
 }
 
-TEST(Processes, WaitingForWhatNeverComesThrows) {
+TEST(Processes, WaitingForALineThatNeverComes_Throws) {
   Processes processes({.child = "exits_with_42"});
   try {
     processes.wait_for_line(0, "ready");
@@ -153,7 +153,7 @@ LOCKSTEP_CHILD(first_ends_others_stay) {
   if (child_index() != 0) std::this_thread::sleep_for(kForever);
 }
 
-TEST(Processes, AtTheDeadlineThoseStillThereAreNamedAndKilled) {
+TEST(Processes, StillRunningAtTheDeadline_AreNamedAndKilled) {
   std::vector<ProcessResult> results;
   EXPECT_NONFATAL_FAILURE(
       results = run_processes(
@@ -172,7 +172,7 @@ LOCKSTEP_CHILD(starts_a_grandchild) {
   std::this_thread::sleep_for(kForever);
 }
 
-TEST(Processes, DieWithATestThatIsKilled) {
+TEST(Processes, StartedByAKilledProcess_AreKilled) {
   Processes processes({.child = "starts_a_grandchild"});
   processes.wait_for_line(0, "is ready");
   const std::string log = processes.log(0);
@@ -205,7 +205,7 @@ LOCKSTEP_CHILD(runs_a_test_that_fails) {
   std::exit(RUN_ALL_TESTS());
 }
 
-TEST(ProcessLogs, ArePrintedWhenTheTestFails) {
+TEST(ProcessLogs, ArePrintedIfTheTestFails) {
   const auto result = run_processes({.child = "runs_a_test_that_fails"})[0];
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.log, HasSubstr("---- process 0 of 1 'echo'\nhello from the process\n"));
@@ -216,7 +216,7 @@ LOCKSTEP_CHILD(prints_its_coordinator) {
       variable("LOCKSTEP_PROCESS_ID"));
 }
 
-TEST(RunProcesses, TellOfTheCoordinatorThatWasAskedFor) {
+TEST(RunProcesses, WithACoordinator_ChildrenHaveItsAddress) {
   const auto results = run_processes({.count = 2, .child = "prints_its_coordinator", .coordinator = true});
   EXPECT_THAT(results[1].log, ::testing::MatchesRegex("127\\.0\\.0\\.1:[0-9]+ 2 1\n"));
 }

@@ -51,7 +51,7 @@ TEST(NestedPrimitives, HaveEveryRuleAndAnExample) {
   EXPECT_EQ(shown, all);
 }
 
-TEST(NestedPrimitives, AreLoopsWhereAProgramRunsMoreThanOnce_AlsoWithinAnother) {
+TEST(NestedPrimitives, ThatRunAProgramRepeatedly_AreReportedAsLoops) {
   std::set<std::string> loops;
   for (const Example& example : nested_examples()) {
     if (lower(program_of(example), {}).loops) loops.insert(example.primitive->name);
@@ -60,7 +60,7 @@ TEST(NestedPrimitives, AreLoopsWhereAProgramRunsMoreThanOnce_AlsoWithinAnother) 
   EXPECT_EQ(loops, (std::set<std::string>{"remat", "scan", "while"}));
 }
 
-TEST(NestedPrimitives, GiveWhatTheirShapeRuleSays_AlsoPruned) {
+TEST(NestedPrimitives, AgreeWithTheirShapeRules_AndAreTheSamePruned) {
   for (const Example& example : nested_examples()) {
     const Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
@@ -86,7 +86,7 @@ Program scan_program(bool reverse) {
   });
 }
 
-TEST(Scan, GoesFromTheFirstToTheLast_OrBack) {
+TEST(Scan, RunsForwardsOrInReverse) {
   const std::vector<HostArray> inputs = {scalar(1), {DType::kF64, {4}, {1, -2, 3, -4}}};
   auto forwards = evaluate(scan_program(false), inputs), backwards = evaluate(scan_program(true), inputs);
   EXPECT_EQ(forwards[0].values, (std::vector<double>{45}));  // 1 -> 2 -> 2 -> 7 -> 45
@@ -121,7 +121,7 @@ TEST(Scan, WithOnlyItsCarryUsed_StacksNothing) {
             "  return c\n");
 }
 
-TEST(Scan, Backwards_StacksWhatVariesOnly) {
+TEST(Scan, ItsVjp_StacksOnlyValuesThatVary) {
   // The derivative of c -> w c + x with respect to c needs w, which every step has.
   const Aval vector{DType::kF64, {3}}, matrix{DType::kF64, {3, 3}};
   const ProgramPtr body = nested({matrix, vector, vector}, [](std::span<const Value> v) {
@@ -134,7 +134,7 @@ TEST(Scan, Backwards_StacksWhatVariesOnly) {
   EXPECT_THAT(to_string(vjp(program, {false, true, false})), Not(HasSubstr("f64[7,3] = scan")));
 }
 
-TEST(Scan, Backwards_InAConstantOnly) {
+TEST(Scan, ItsVjpByAConstant_AgreesWithFiniteDifferences) {
   // The tangents' carry starts with zeros that nothing is differentiated in.
   const std::vector<HostArray> inputs = {random({3, 3}, -1, 1, 41), random({3}, -1, 1, 42),
                                          random({5, 3}, -1, 1, 43)};
@@ -152,7 +152,7 @@ TEST(Scan, Backwards_InAConstantOnly) {
   EXPECT_NEAR(out[1].values[4], (sum(1e-5) - sum(-1e-5)) / 2e-5, 1e-8);
 }
 
-TEST(While, RunsUntilItsConditionIsFalse_AndHasADerivativeForwards) {
+TEST(While, RunsUntilItsConditionIsFalse_AndHasAForwardDerivative) {
   const Aval number{DType::kF64, {}}, counter{DType::kI32, {}};
   const Program program = trace({number, counter}, [&](std::span<const Value> v) {
     const ProgramPtr condition = nested({number, counter}, [](std::span<const Value> x) {
@@ -182,7 +182,7 @@ TEST(While, RunsUntilItsConditionIsFalse_AndHasADerivativeForwards) {
   expect_near(out[1].values, {std::pow(1.1, 8)});
 }
 
-TEST(CustomDerivatives, AreTheUsers) {
+TEST(CustomDerivatives, UseTheUsersRule) {
   const std::vector<Example> all = nested_examples();
   for (const Example& example : all) {
     const Program program = program_of(example);
@@ -218,7 +218,7 @@ TEST(CustomDerivatives, AreTheUsers) {
   }
 }
 
-TEST(Scan, WhoseCarryIsForgotten_HasTheGradientZeroInWhatItStartsWith) {
+TEST(Scan, WithACarryThatIsNotUsed_HasZeroGradientInItsStart) {
   const Aval vector{DType::kF64, {3}};
   const ProgramPtr rounds = nested({vector, vector},
                                    [](std::span<const Value> v) {
@@ -238,7 +238,7 @@ TEST(Scan, WhoseCarryIsForgotten_HasTheGradientZeroInWhatItStartsWith) {
   }
 }
 
-TEST(NestedPrimitives, RefuseACollectiveThatNotAllWouldDo) {
+TEST(NestedPrimitives, ACollectiveThatNotAllDevicesReach_IsRefused) {
   AxisEnvScope axes(AxisEnv({{"i", 2}}));
   const Aval vector{DType::kF64, {3}, false, {"i"}};
   const ProgramPtr sums = nested({vector}, [](std::span<const Value> v) {

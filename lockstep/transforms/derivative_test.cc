@@ -75,7 +75,7 @@ Arrays moved(const Example& example, const Arrays& tangents, double by) {
   return out;
 }
 
-TEST(Derivatives, AgreeWithFiniteDifferencesForwardsAndBackwards) {
+TEST(Derivatives, ForwardAndReverse_AgreeWithFiniteDifferences) {
   AxisEnvScope axes(example_axes());
   int checked = 0;
   for (const Example& example : every_example()) {
@@ -152,7 +152,7 @@ TEST(Derivatives, EveryPrimitive_IsComparedWithFiniteDifferencesOrListed) {
   EXPECT_EQ(left, known);
 }
 
-TEST(Derivatives, ACotangent_HasTheAvalOfItsValue) {
+TEST(Derivatives, ACotangent_HasTheTypeOfItsValue) {
   AxisEnvScope axes(example_axes());
   for (const Example& example : every_example()) {
     const Program program = program_of(example);

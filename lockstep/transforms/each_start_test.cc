@@ -94,7 +94,7 @@ TEST(EachStart, UpdateStarts_AreClampedAsForOneExample) {
   expect_each(updates(), {true, false, false, true}, {xs, u, scalar(1, DType::kI32), j}, 6);
 }
 
-TEST(EachStart, HasDerivatives) {
+TEST(EachStart, Derivatives_EqualThoseOfEachExample) {
   const HostArray xs = random({3, 4, 5}, -1, 1), us = random({3, 2, 5}, -1, 1, 3);
   const HostArray i = starts(DType::kI32, {-1, 1, 9}), j = starts(DType::kI32, {1, 0, 2});
   expect_each(vjp(slices(), {true, false, false}), {true, true, true, true},
@@ -113,7 +113,7 @@ TEST(EachStart, HasDerivatives) {
   for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_EQ(backwards[k].values, expected[k].values);
 }
 
-TEST(EachStart, TakesAsManyEquations_HoweverManyExamples) {
+TEST(EachStart, NumberOfEquations_DoesNotDependOnTheNumberOfExamples) {
   for (const Program& program : {slices(), updates()}) {
     const std::vector<bool> all(program.inputs.size(), true);
     EXPECT_EQ(vmap(program, all, {2}).equations.size(), vmap(program, all, {512}).equations.size());

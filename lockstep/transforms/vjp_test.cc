@@ -34,7 +34,7 @@ Program sine_times_x() {
   return trace({{f32, {4}}}, [](auto v) { return std::vector{lax::mul(lax::sin(v[0]), v[0])}; });
 }
 
-TEST(Jvp, ComputesTheProgramAndItsTangentSideBySide) {
+TEST(Jvp, ComputesTheValueAndTheTangentTogether) {
   EXPECT_EQ(to_string(jvp(sine_times_x(), {true})),
             "f(a:f32[4], b:f32[4])\n"
             "  c:f32[4] = sin a\n"
@@ -47,7 +47,7 @@ TEST(Jvp, ComputesTheProgramAndItsTangentSideBySide) {
             "  return f i\n");
 }
 
-TEST(Vjp, ComputesTheProgramThenGoesBackwards) {
+TEST(Vjp, ComputesTheValueAndThenTheCotangents) {
   EXPECT_EQ(to_string(vjp(sine_times_x(), {true})),
             "f(a:f32[4], b:f32[4])\n"
             "  c:f32[4] = sin a\n"
@@ -60,7 +60,7 @@ TEST(Vjp, ComputesTheProgramThenGoesBackwards) {
             "  return e i\n");
 }
 
-TEST(Vjp, LeavesOutWhatIsNotAskedFor) {
+TEST(Vjp, ComputesOnlyTheRequestedGradients) {
   Program product = trace({{f32, {4}}, {f32, {4}}}, [](auto v) { return std::vector{lax::mul(v[0], v[1])}; });
   EXPECT_EQ(to_string(vjp(product, {false, true})),
             "f(a:f32[4], b:f32[4], c:f32[4])\n"
@@ -77,7 +77,7 @@ TEST(Vjp, AnUnusedInput_HasAGradientOfZeros) {
   EXPECT_THAT(results[2].values, ElementsAre(0, 0, 0));
 }
 
-TEST(Vjp, AddsUpWhatFlowsFromSeveralUsesAndOutputs) {
+TEST(Vjp, SumsTheCotangentsOfSeveralUsesAndOutputs) {
   // y = x*x + x and z = 3 x, of which only y and z are inexact.
   Program program = trace({{f64, {}}}, [](auto v) {
     Value y = lax::add(lax::mul(v[0], v[0]), v[0]);
@@ -241,7 +241,7 @@ TEST(Vmap, OutputsOfUnbatchedInputs_AreBroadcast) {
   EXPECT_THAT(results[1].values, ElementsAre(7, 7, 7));
 }
 
-TEST(Vmap, TwiceIsAMatrixProduct) {
+TEST(Vmap, DotProductMappedTwice_IsAMatrixProduct) {
   Program dot = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
     return std::vector{lax::dot_general(v[0], v[1], {{0}, {0}, {}, {}})};
   });
@@ -258,7 +258,7 @@ TEST(Vmap, TwiceIsAMatrixProduct) {
   }
 }
 
-TEST(DeadCode, GoesAndInputsStay) {
+TEST(DeadCode, IsRemoved_AndInputsStay) {
   Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) {
     lax::exp(lax::sin(v[0]));
     Value kept = lax::cos(v[1]);

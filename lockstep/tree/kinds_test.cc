@@ -143,7 +143,7 @@ TEST(MapWithOtherKeys, IsATree) {
   expect_different<Map>({Map{{1, 0}}, Map{{2, 0}}, Map{{1, 0}, {2, 0}}, Map{}});
 }
 
-TEST(UnorderedMap, IsTakenInTheOrderOfItsKeys) {
+TEST(UnorderedMap, HasItsLeavesInTheOrderOfItsKeys) {
   std::unordered_map<std::string, Array> forwards, backwards;
   std::vector<std::string> paths;
   for (int i = 0; i < 100; ++i) {
@@ -159,7 +159,7 @@ TEST(UnorderedMap, IsTakenInTheOrderOfItsKeys) {
               {"[-5][0]", "[5][0]", "[5][1]"});
 }
 
-TEST(Variant, IsTheTreeThatItHolds) {
+TEST(Variant, IsTheTreeOfItsValue) {
   using Either = std::variant<std::monostate, Layer, std::vector<Array>, int>;
   expect_tree(Either(Layer{1, 2}), {"w", "b"});
   expect_tree(Either(std::vector<Array>{1}), {"[0]"});
@@ -168,7 +168,7 @@ TEST(Variant, IsTheTreeThatItHolds) {
       {Either(), Either(Layer{1, 2}), Either(std::vector<Array>{1, 2}), Either(3), Either(4)});
 }
 
-TEST(SharedPtr, IsTheTreeThatItPointsTo) {
+TEST(SharedPtr, IsTheTreeOfItsTarget) {
   expect_tree(std::make_shared<Layer>(Layer{1, 2}), {"w", "b"});
   expect_tree(std::shared_ptr<const Layer>(new Layer{1, 2}), {"w", "b"});
   expect_tree(Chain{1, std::make_shared<Chain>(Chain{2, std::make_shared<Chain>(Chain{3, nullptr})})},
@@ -176,7 +176,7 @@ TEST(SharedPtr, IsTheTreeThatItPointsTo) {
   expect_different<std::shared_ptr<Layer>>({nullptr, std::make_shared<Layer>()});
 }
 
-TEST(SharedPtr, OthersKeepTheirTree) {
+TEST(SharedPtr, MapOverASharedTree_LeavesTheOriginalUnchanged) {
   const auto inner = std::make_shared<Layer>(Layer{1, 2});
   const std::vector<std::shared_ptr<Layer>> twice{inner, inner};
   EXPECT_THAT(leaves_of(twice), ElementsAre(1, 2, 1, 2)) << "each is a tree by itself";
@@ -218,12 +218,12 @@ TEST(EmptyClass, HasNoParts) {
   EXPECT_THAT(leaves_of(NotAnAggregate()), IsEmpty());
 }
 
-TEST(FunctionPointer, BelongsToTheStructure) {
+TEST(FunctionPointer, IsAPartOfTheStructure) {
   expect_tree(WithFunction{.w = 1}, {"w"});
   expect_different<WithFunction>({{&same, 1}, {&negated, 1}, {nullptr, 1}});
 }
 
-TEST(Nested, ToAnyDepth) {
+TEST(Nested, TreesOfAnyDepth_AreTrees) {
   const Branch leaf{4, {}};
   expect_tree(Branch{1, {{2, {{3, {leaf}}}}, {5, {}}}},
               {"w", "branches[0].w", "branches[0].branches[0].w", "branches[0].branches[0].branches[0].w",
@@ -235,11 +235,11 @@ TEST(Nested, ToAnyDepth) {
   expect_tree(deep, {"[2][1].w", "[2][1].b"});
 }
 
-TEST(Structure, TellsNumbersApartToTheLastBit) {
+TEST(Structure, NumbersThatDifferInTheLastBit_Differ) {
   expect_different<double>({1e-9, 2e-9, 0.1, std::nextafter(0.1, 1.0)});
 }
 
-TEST(ValueRef, SetsWhatFitsAndNothingElse) {
+TEST(ValueRef, SetsValuesThatFit_AndRefusesOthers) {
   using tree::Value;
   using tree::ValueRef;
   auto fits = [](auto into, const Value& value, bool expected) {

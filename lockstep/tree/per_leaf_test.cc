@@ -31,7 +31,7 @@ std::vector<T> values(const PerLeaf<T>& all, const Model& tree = model()) {
   return all.template of<ShardingError>(tree_ref(tree), "[test] values");
 }
 
-TEST(Matches, TheWholePath) {
+TEST(Matches, Globs_MatchTheWholePath) {
   auto yes = [](std::string_view glob, std::string_view path) {
     EXPECT_TRUE(internal::matches(glob, path)) << glob << " " << path;
   };
@@ -63,14 +63,14 @@ std::vector<std::string> words(std::string_view letters, std::size_t longest) {
   }
   return all;
 }
-TEST(Matches, AsItsDefinition) {
+TEST(Matches, EveryShortGlob_MatchesAsDefined) {
   for (const std::string& glob : words("ab*?", 5)) {
     for (const std::string& path : words("ab", 5))
       ASSERT_EQ(internal::matches(glob, path), plainly_matches(glob, path)) << glob << " " << path;
   }
 }
 
-TEST(PerLeaf, IsOneForAll_OneForEach_OrByPath) {
+TEST(PerLeaf, MayBeOneForAllOneForEachOrByPath) {
   EXPECT_THAT(values<int>(7), ElementsAre(7, 7, 7, 7, 7));
   EXPECT_THAT(values<int>({1, 2, 3, 4, 5}), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(values<int>(Rules<int>{{"layers[1].*", 3}, {"*.w", 1}, {"*", 0}}), ElementsAre(1, 0, 3, 3, 0));
@@ -80,7 +80,7 @@ TEST(PerLeaf, IsOneForAll_OneForEach_OrByPath) {
   EXPECT_THAT(values<int>(7, Model()), ElementsAre());
 }
 
-TEST(PerLeaf, ThatDoesNotFit_IsAnError) {
+TEST(PerLeaf, WithTooFewValuesOrRules_IsAnError) {
   EXPECT_EQ(
       error_of<ShardingError>([] {
         values<int>({1, 2});
@@ -94,7 +94,7 @@ TEST(PerLeaf, ThatDoesNotFit_IsAnError) {
             "one for it, or \"*\" as the last");
 }
 
-TEST(Prefix, IsOneForAllTrees_OrAListOfThem) {
+TEST(Prefix, MayBeOneForAllTreesOrAList) {
   auto of = [](const Prefix<int>& prefix, std::size_t i) { return values(*prefix.at(i)).back(); };
   const Prefix<int> all = 3, list{1, {1, 2, 3, 4, 5}, Rules<int>{{"*", 7}}}, none;
   EXPECT_TRUE(all.is_for_all());

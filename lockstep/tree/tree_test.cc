@@ -44,7 +44,7 @@ std::vector<std::string> structure_of(Tree tree) {
   return structure.seen;
 }
 
-TEST(Leaves, TreesOfEveryKind_GiveThemInOrder) {
+TEST(Leaves, OfTreesOfEveryKind_AreInOrder) {
   EXPECT_THAT(leaves_of(Array(1)), ElementsAre(1));
   EXPECT_THAT(leaves_of(std::vector<Array>{1, 2}), ElementsAre(1, 2));
   EXPECT_THAT(leaves_of(std::array<Array, 3>{1, 2, 3}), ElementsAre(1, 2, 3));
@@ -57,7 +57,7 @@ TEST(Leaves, TreesOfEveryKind_GiveThemInOrder) {
   EXPECT_THAT(leaves_of(3.5), IsEmpty());
 }
 
-TEST(Leaves, NestedAggregates_GiveThemInFieldOrder) {
+TEST(Leaves, OfNestedAggregates_AreInFieldOrder) {
   Model model{.layers = {{1, 2}, {3, 4}}, .scale = Array(5)};
   EXPECT_THAT(leaves_of(model), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(leaves_of(std::pair(model, std::map<std::string, Model>{{"x", model}})),
@@ -86,7 +86,7 @@ struct WithEmpty {
   OnlyArray only;
 };
 
-TEST(Leaves, AggregatesOfArrays_GiveThemInOrder) {
+TEST(Leaves, OfAggregatesOfArrays_AreInOrder) {
   EXPECT_THAT(leaves_of(Arrays{{1, 2, 3}, 4}), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(leaves_of(WithEmpty{.only = {{1, 2}}}), ElementsAre(1, 2));
   const Nested nested{.first = {1, 2},
@@ -104,7 +104,7 @@ TEST(Leaves, AggregatesOfArrays_GiveThemInOrder) {
   EXPECT_EQ(ten.sizes[2], 3);
 }
 
-TEST(Visit, TellsSizesKeysPresenceAndStaticFields) {
+TEST(Visit, ReportsSizesKeysPresenceAndStaticFields) {
   Model model{.layers = {{1, 2}}, .heads = 8, .name = "big", .kind = Kind::kSpecial};
   EXPECT_THAT(structure_of(model), ElementsAre("1", "*", "*", "8", "big", "1", "0"));
   EXPECT_THAT(structure_of(std::map<std::string, Array>{{"a", 1}}), ElementsAre("1", "a", "*"));
@@ -153,14 +153,14 @@ TEST(Paths, NameFieldsElementsAndKeys) {
   EXPECT_EQ(tree::leaves_with_path(model)[4].second.item<std::int32_t>(), 5);
 }
 
-TEST(Map, WithPath_GivesEachLeafItsName) {
+TEST(Map, WithPath_PassesTheLeafsPath) {
   Model model{.layers = {{1, 2}}};
   Model only_w = tree::map_with_path(
       [](const std::string& path, const Array& x) { return path.ends_with(".w") ? Array(0) : x; }, model);
   EXPECT_THAT(leaves_of(only_w), ElementsAre(0, 2));
 }
 
-TEST(Map, OverTreesThatDiffer_NamesTheFirstPlace) {
+TEST(Map, OverTreesThatDiffer_IsAnErrorThatNamesTheFirstPath) {
   auto first = [](const Array& x, const Array&) { return x; };
   auto message = [&](const auto& x, const auto& y) -> std::string {
     try {
@@ -201,7 +201,7 @@ TEST(Reduce, GoesOverTheLeavesInOrder) {
             125);
 }
 
-TEST(ReplaceLeaves, PutsArraysInOrder) {
+TEST(ReplaceLeaves, ReplacesTheArraysInOrder) {
   std::tuple<Array, std::map<std::string, Array>> tree(1, {{"a", 2}, {"b", 3}});
   std::vector<Array> others{7, 8, 9};
   auto next = others.begin();

@@ -53,7 +53,7 @@ struct Everything final : tree::Visitor {
   void integer(std::int64_t value) override { note("integer " + std::to_string(value)); }
 };
 
-TEST(TreeType, VisitorIsGivenEachPartWithItsPlace) {
+TEST(TreeType, AVisitor_GetsEachPartWithItsPath) {
   Model model{.layers = {{"a", {1, 4}}},
               .biases = {2, 3},
               .causal = true,
@@ -71,7 +71,7 @@ TEST(TreeType, VisitorIsGivenEachPartWithItsPlace) {
                                     "name text m", "last natural 0"));
 }
 
-TEST(TreeType, LeavesAreReadAndReplacedInOrder) {
+TEST(TreeType, Leaves_AreReadAndReplacedInOrder) {
   const Model model{.layers = {{"a", {1, 4}}}, .biases = {2, 3}, .last = Array(5)};
   EXPECT_THAT(numbers(tree::tree_ref(model).leaves()), ElementsAre(1, 2, 3, 5));
   tree::AnyTree copy = tree::AnyTree::copy_of(tree::tree_ref(model));
@@ -82,7 +82,7 @@ TEST(TreeType, LeavesAreReadAndReplacedInOrder) {
   EXPECT_EQ(std::move(copy).take<Model>().layers.at("a").heads, 4);
 }
 
-TEST(TreeType, ElementsOfATupleStandByThemselves) {
+TEST(TreeType, ElementsOfATuple_AreTreesOfTheirOwn) {
   const std::tuple<Array, std::vector<Array>, int> tuple(1, {2, 3}, 4);
   const tree::TreeRef all = tree::tree_ref(tuple);
   ASSERT_EQ(all.num_elements(), 3u);
@@ -101,12 +101,12 @@ struct Same {
   int heads = 0;
 };
 
-TEST(TreeType, TypesOfOneLayoutAreTwo) {
+TEST(TreeType, TypesOfEqualLayout_Differ) {
   EXPECT_NE(&tree::type_of<Layer>, &tree::type_of<Same>);
   EXPECT_NE(&tree::type_of<int>, &tree::type_of<unsigned>);
 }
 
-TEST(AnyTree, IsEndedOnce) {
+TEST(AnyTree, IsDestroyedOnce) {
   const Array array(1);
   const auto before = array.data().use_count();
   {

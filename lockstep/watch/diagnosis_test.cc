@@ -50,7 +50,7 @@ TEST(Diagnosis, ProcessesThatAllWork_AreNoStall) {
   EXPECT_THAT(diagnose({}), IsEmpty());
 }
 
-TEST(Diagnosis, NamesWhoIsAwaited_AndWhatItDoes) {
+TEST(Diagnosis, NamesTheAwaitedProcess_AndWhatItDoes) {
   const std::vector all = {waiting(0, {2}), waiting(1, {2}), running(2), waiting(3, {2})};
   const auto stalls = diagnose(all);
   ASSERT_THAT(stalls, SizeIs(1));
@@ -74,7 +74,7 @@ TEST(Diagnosis, AChainOfWaits_BlamesItsEnd) {
   EXPECT_EQ(stalls[0].seconds, 30);
 }
 
-TEST(Diagnosis, TwoStallsAtOnce_AreToldApart) {
+TEST(Diagnosis, TwoStallsAtOnce_AreReportedSeparately) {
   const auto stalls =
       diagnose(std::vector{waiting(0, {1}, 1, 5), running(1), waiting(2, {3}, 2, 9), running(3)});
   ASSERT_THAT(stalls, SizeIs(2));
@@ -92,7 +92,7 @@ TEST(Diagnosis, ARingOfWaits_NamesTheProcessesInIt) {
 }
 
 // The reports of processes are of slightly different moments.
-TEST(Diagnosis, AProcessThatHasArrivedMeanwhile_IsNoStall) {
+TEST(Diagnosis, AProcessThatHasJustArrived_IsNoStall) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), waiting(1, {0})}), IsEmpty())
       << "both are in the same operation";
   ProcessReport arriving = waiting(1, {});
@@ -133,7 +133,7 @@ ProcessReport over_hosts(int process, std::vector<int> missing, std::uint64_t co
   return report;
 }
 
-TEST(Diagnosis, DataThatDoNotArrive_NameTheHostsAndNoProcess) {
+TEST(Diagnosis, DataThatDoNotArrive_AreBlamedOnTheHostsNetwork) {
   // 0 and 2 are in the same operation.
   const std::vector stopped = {over_hosts(0, {2}, 5, 5, {{2, 11.4}}), over_hosts(1, {2}, 5, 5, {{2, 11}}),
                                over_hosts(2, {0}, 5, 5, {{0, 10}, {1, 10}})};
@@ -203,7 +203,7 @@ TEST(Diagnosis, ALargeRingOfHosts_IsDiagnosed) {
   EXPECT_THAT(stalls[0].ring, SizeIs(kHosts));
 }
 
-TEST(Diagnosis, AStoppedProcess_IsBlamedWhateverItWasIn) {
+TEST(Diagnosis, AStoppedProcess_IsBlamedWhateverItWasDoing) {
   for (ProcessReport stopped : {running(1), waiting(1, {0}), waiting(1, {0}, 2)}) {
     stopped.evidence.state = 'T';
     const auto stalls = diagnose(std::vector{waiting(0, {1}), stopped});
@@ -212,7 +212,7 @@ TEST(Diagnosis, AStoppedProcess_IsBlamedWhateverItWasIn) {
   }
 }
 
-TEST(Diagnosis, GivesEachReasonItsOwn) {
+TEST(Diagnosis, EachStateOfAProcess_HasItsReason) {
   const auto reason = [](ProcessReport of) {
     const auto stalls = diagnose(std::vector{waiting(0, {1}), std::move(of)});
     return stalls.empty() ? Reason::kUnknown : stalls[0].culprits.at(0).reason;
@@ -308,7 +308,7 @@ TEST(Diagnosis, ABarrierWithATruncatedMissingList_BlamesTheAbsentProcess) {
   EXPECT_THAT(culprits(stalls[0]), ElementsAre(33));
 }
 
-TEST(Diagnosis, AWordComesAfterTenSeconds_OrTwentyTimesTheUsual) {
+TEST(Diagnosis, AWait_IsReportedAfter10SecondsOr20TimesTheUsual) {
   Stall stall{.waiters = {{.usual_seconds = 0.1}}, .seconds = 9.9};
   EXPECT_FALSE(stall.long_enough());
   stall.seconds = 10;
@@ -414,13 +414,13 @@ TEST(Diagnosis, DevicesInDifferentPrograms_AreARingCausedByTheMinority) {
   }
 }
 
-TEST(Difference, TheSamePrograms_HaveNone_HoweverFarEachHasCome) {
+TEST(Difference, TheSamePrograms_HaveNone_HoweverManyEachHasLaunched) {
   EXPECT_EQ(find_difference(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}),
             std::nullopt);
   EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcab"), launched(1, "ab"), launched(2, "")}));
 }
 
-TEST(Difference, IsTheEarliest_WithTheMinorityLast) {
+TEST(Difference, IsTheEarliestLaunch_WithTheMinorityLast) {
   const std::vector all = {launched(0, "abcabc"), launched(1, "abxabcd"), launched(2, "abca")};
   EXPECT_TRUE(hashes_differ(all));
   const auto found = find_difference(all);
@@ -436,7 +436,7 @@ TEST(Difference, IsTheEarliest_WithTheMinorityLast) {
 }
 
 // Only the logs are compared: a job that has launched for days is looked at in no time.
-TEST(Difference, LooksAtNoMoreThanTheLogs) {
+TEST(Difference, OfManyLaunches_LooksOnlyAtTheLogs) {
   std::vector all = {launched(0, "abc", 5'000'000'000), launched(1, "abc", 5'000'000'000)};
   EXPECT_EQ(find_difference(all), std::nullopt);
   for (ProcessReport& report : all) report.meshes[0].log.clear();
@@ -452,14 +452,14 @@ TEST(Difference, AMeshWithLaunchesOfSeveralThreads_HasNone) {
   EXPECT_FALSE(hashes_differ(std::vector{launched(0, "abcabc"), other}));
 }
 
-TEST(Difference, WhoseBeginIsNotKept_SaysSo) {
+TEST(Difference, InLogsWithoutTheBeginning_IsMarkedSo) {
   const auto found = find_difference(std::vector{launched(0, "abc", 5000), launched(1, "xbc", 5000)});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->number, 5000u);
   EXPECT_TRUE(found->earlier_lost);
 }
 
-TEST(Processes, AreNamedInRanges) {
+TEST(Processes, AreWrittenAndReadAsRanges) {
   EXPECT_EQ(describe_processes({3, 0, 1, 2, 7, 5, 8}), "0-3, 5, 7, 8");
   EXPECT_EQ(describe_processes({}), "");
   EXPECT_THAT(processes_of("0-3, 5, 7, 8"), ElementsAre(0, 1, 2, 3, 5, 7, 8));

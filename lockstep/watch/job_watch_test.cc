@@ -46,7 +46,7 @@ class TwoProcesses : public ::testing::Test {
   JobWatch watch_{2, 10, std::nullopt};
 };
 
-TEST_F(TwoProcesses, ThatWaitForLong_AreSaidAtIntervalsThatDouble_AndTheirEndOnce) {
+TEST_F(TwoProcesses, WaitingForLong_AreReportedAtDoublingIntervals) {
   std::vector<int> said;
   for (int waited = 1; waited <= 90; ++waited)
     if (!second(waited).empty()) said.push_back(waited);
@@ -57,13 +57,13 @@ TEST_F(TwoProcesses, ThatWaitForLong_AreSaidAtIntervalsThatDouble_AndTheirEndOnc
   EXPECT_THAT(lines, ElementsAre(StartsWith("went on after 90 s: process 1 came to psum")));
 }
 
-TEST_F(TwoProcesses, ThatWaitForAMoment_AreNotSpokenOf) {
+TEST_F(TwoProcesses, WaitingBriefly_AreNotReported) {
   for (int waited = 1; waited <= 9; ++waited) EXPECT_THAT(second(waited), IsEmpty());
   for (int i = 0; i < 5; ++i) EXPECT_THAT(second(0), IsEmpty());
   EXPECT_THAT(watch_.finish(now_), IsEmpty());
 }
 
-TEST_F(TwoProcesses, AreAskedForTheirLogsUntilTheyHaveGivenThem) {
+TEST_F(TwoProcesses, AreAskedForTheirLogs_UntilTheyHaveSentThem) {
   const auto take = [&](bool with_logs) {
     now_ += seconds(1);
     for (int process = 0; process < 2; ++process) {
@@ -81,7 +81,7 @@ TEST_F(TwoProcesses, AreAskedForTheirLogsUntilTheyHaveGivenThem) {
   EXPECT_FALSE(watch_.wants_logs()) << "what has come is kept";
 }
 
-TEST_F(TwoProcesses, WhoseProgramsDiffer_AreSaidOnce) {
+TEST_F(TwoProcesses, WithDifferentPrograms_AreReportedOnce) {
   for (int process = 0; process < 2; ++process) {
     ProcessReport one = report(process, 0);
     one.meshes = {mesh(5, true, 7 + static_cast<std::uint64_t>(process))};
@@ -93,7 +93,7 @@ TEST_F(TwoProcesses, WhoseProgramsDiffer_AreSaidOnce) {
   EXPECT_THAT(watch_.finish(now_), IsEmpty());
 }
 
-TEST(JobWatch, FailsTheJobAfterTheStallTimeout_WithWhoIsAwaited) {
+TEST(JobWatch, AfterTheStallTimeout_FailsTheJobNamingTheAwaited) {
   JobWatch watch(2, 10, 30);
   ProcessReport waiting{.process = 0, .pid = 10, .came = true, .joined = true};
   waiting.threads = {{.tid = 10,
@@ -142,7 +142,7 @@ TEST(JobWatch, AProcessBetweenTwoOperations_IsReportedOnlyAtTheNextLook) {
 }
 
 // For 20 s process 0 is in a collective and waits for nobody, and then for process 1.
-TEST(JobWatch, AProcessAwaitedOnlyLater_IsCountedFromThen) {
+TEST(JobWatch, AProcessAwaitedOnlyLater_IsTimedFromThen) {
   JobWatch watch(2, 10, std::nullopt);
   std::chrono::steady_clock::time_point now{seconds(1000)};
   std::vector<int> said;

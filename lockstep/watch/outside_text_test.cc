@@ -34,7 +34,7 @@ ThreadReport own(const ProcessReport& report) {
   return {};
 }
 
-TEST(OutsideText, AsAPhase_IsReadAsShown_AndGoesThroughJson) {
+TEST(OutsideText, AsAPhase_IsReadEscaped_AndKeptByJson) {
   Reader reader(*memory());
   for (const auto& [what, text] : outside_texts()) {
     SCOPED_TRACE(what);
@@ -87,7 +87,7 @@ TEST(OutsideText, NamesThatDifferOnlyInANumber_AreStoredOnce) {
 }
 
 // In a process of its own, because its room for names is full afterwards.
-TEST(OutsideText, NamesWithoutRoom_AreReportedAsDropped) {
+TEST(OutsideText, NamesBeyondTheRoom_AreReportedAsNotKept) {
   const int descriptor = create_memory();
   Memory* const shared = map_memory(descriptor);
   int status = 0;

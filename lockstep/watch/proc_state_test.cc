@@ -39,7 +39,7 @@ ThreadState thread_named(const std::string& name) {
   return {};
 }
 
-TEST(ProcState, TellsOfThisProcess) {
+TEST(ProcState, OfThisProcess_HasItsParentUserMemoryAndThreads) {
   const ProcessState state = read_process_state(getpid());
   EXPECT_TRUE(state.exists);
   EXPECT_EQ(state.parent, getppid());
@@ -54,7 +54,7 @@ TEST(ProcState, TellsOfThisProcess) {
   EXPECT_FALSE(state.threads[0].syscall);
 }
 
-TEST(ProcState, TellsWhatAThreadWaitsIn) {
+TEST(ProcState, OfAWaitingThread_NamesTheSystemCall) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   std::thread reader([&] {
@@ -72,7 +72,7 @@ TEST(ProcState, TellsWhatAThreadWaitsIn) {
   close(ends[1]);
 }
 
-TEST(ProcState, CpuTimeOfAThreadGrowsWhileItRuns) {
+TEST(ProcState, CpuTimeOfAThread_GrowsWhileItRuns) {
   std::atomic<bool> enough = false;
   std::thread spinner([&] {
     prctl(PR_SET_NAME, "spinner");
@@ -84,7 +84,7 @@ TEST(ProcState, CpuTimeOfAThreadGrowsWhileItRuns) {
   spinner.join();
 }
 
-TEST(ProcState, AnEndedProcessIsToldOfUntilItIsReaped) {
+TEST(ProcState, AnEndedProcess_ExistsUntilItIsReaped) {
   const pid_t pid = _Fork();
   if (pid == 0) _exit(0);
   EXPECT_TRUE(comes_true([&] { return read_process_state(pid).state == 'Z'; }));
@@ -94,7 +94,7 @@ TEST(ProcState, AnEndedProcessIsToldOfUntilItIsReaped) {
   EXPECT_TRUE(read_process_state(pid).threads.empty());
 }
 
-TEST(ProcState, AStoppedProcessIsStopped) {
+TEST(ProcState, AStoppedProcess_IsReportedAsStopped) {
   const pid_t pid = _Fork();
   if (pid == 0) {
     for (;;) pause();
@@ -106,7 +106,7 @@ TEST(ProcState, AStoppedProcessIsStopped) {
   EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
-TEST(ProcState, ThreadsThatEndMeanwhileAreLeftOut) {
+TEST(ProcState, ThreadsThatEndMeanwhile_AreLeftOut) {
   std::atomic<bool> enough = false;
   std::thread maker([&] {
     while (!enough) std::thread([] {}).join();
@@ -118,7 +118,7 @@ TEST(ProcState, ThreadsThatEndMeanwhileAreLeftOut) {
   maker.join();
 }
 
-TEST(ProcState, SystemCallsHaveNames) {
+TEST(ProcState, SystemCalls_HaveNames) {
   EXPECT_EQ(syscall_name(SYS_futex), "futex");
   EXPECT_EQ(syscall_name(SYS_clock_nanosleep), "clock_nanosleep");
   EXPECT_EQ(syscall_name(99999), "system call 99999");

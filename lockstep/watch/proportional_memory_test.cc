@@ -48,7 +48,7 @@ TEST(ProportionalMemory, APageMappedByTwoProcesses_CountsHalf) {
   munmap(shared, kShared);
 }
 
-TEST(ProportionalMemory, IsReadForAHundredthOfTheTime_AndFollowedInBetween) {
+TEST(ProportionalMemory, IsReadAHundredthOfTheTime_AndEstimatedInBetween) {
   ManualClock clock;
   int reads = 0;
   ProportionalMemory memory(
@@ -70,7 +70,7 @@ TEST(ProportionalMemory, IsReadForAHundredthOfTheTime_AndFollowedInBetween) {
   EXPECT_EQ(reads, 3);
 }
 
-TEST(ProportionalMemory, ThatIsNotKnown_IsResidentMemory) {
+TEST(ProportionalMemory, IfUnknown_IsTheResidentMemory) {
   ProportionalMemory memory([](int) { return std::nullopt; });
   EXPECT_EQ(memory.look(7, 1000 * kMiB), 1000 * kMiB);
   EXPECT_FALSE(read_proportional_bytes(0));

@@ -34,7 +34,7 @@ const ThreadReport& own_report(const ProcessReport& report) {
   return none;
 }
 
-TEST(Recorder, TellsHowFarItsGroupsHaveCome_AndWhatItsLinksWaitFor) {
+TEST(Recorder, ReportsTheProgressOfGroups_AndTheWaitsOfLinks) {
   Reader reader(*memory());
   std::atomic<std::uint64_t>*const first = begun_place(71, 0), *const second = begun_place(71, 1);
   ASSERT_NE(first, nullptr);
@@ -69,7 +69,7 @@ TEST(Recorder, TellsHowFarItsGroupsHaveCome_AndWhatItsLinksWaitFor) {
   for (Link* link : {quiet, waits, old}) link->used = 0;
 }
 
-TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
+TEST(Recorder, ReportsWhatAThreadDoes_AndDidLast) {
   Reader reader(*memory());
   {
     const Phase phase("load");
@@ -103,7 +103,7 @@ TEST(Recorder, TellsWhatAThreadIsIn_AndWhatItDidLast) {
   EXPECT_EQ(thread.missing_count, 0);
 }
 
-TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
+TEST(Recorder, KeepsEventsInOrder_AndCountsLostOnes) {
   Reader reader(*memory());
   TickClock clock(machine_clock());
   reader.events(clock);
@@ -128,7 +128,7 @@ TEST(Recorder, KeepsEventsInTheirOrder_AndCountsTheLost) {
   EXPECT_LT(lost, 200u);
 }
 
-TEST(Recorder, TellsWhatIsUnfinished_FromTheOutermost) {
+TEST(Recorder, ReportsUnfinishedEvents_FromTheOutermost) {
   Reader reader(*memory());
   TickClock clock(machine_clock());
   MeshPlace* const mesh = mesh_place(77, "0-1");
@@ -149,7 +149,7 @@ TEST(Recorder, TellsWhatIsUnfinished_FromTheOutermost) {
   EXPECT_LE(own[1].since_ns, own[1].until_ns);
 }
 
-TEST(Recorder, NestsDeeperThanItKeeps) {
+TEST(Recorder, EventsBeyondTheKeptDepth_AreNotReported) {
   Reader reader(*memory());
   {
     std::vector<std::unique_ptr<Doing>> all;
@@ -249,7 +249,7 @@ TEST(RecorderWriter, DISABLED_WritesUntilItIsKilled) {
   for (std::uint64_t i = 0;; ++i) const Doing doing(Kind::kLaunch, names[i % 2], 0, i);
 }
 
-TEST(Report, GoesThroughJson) {
+TEST(Report, IsReadBackFromJsonUnchanged) {
   ProcessReport report{.process = 3, .host = "b", .pid = 12, .came = true, .joined = true};
   report.threads.push_back(
       {.tid = 12,

@@ -99,14 +99,14 @@ TEST_F(Slurm, StepOverTwoNodes_TrainsTheDigits) {
   EXPECT_THAT(result.log, HasSubstr("coordinator node1:"));
 }
 
-TEST_F(Slurm, StepWithPmi2_IsOneJobToo) {
+TEST_F(Slurm, StepWithPmi2_IsOneJob) {
   ProcessResult result = run_beside({"srun", "--mpi=pmi2", "-N2", "-n2", kHello});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log,
               AllOf(HasSubstr("[process 0 of 2] cluster slurm ("), HasSubstr("2 devices in all")));
 }
 
-TEST_F(Slurm, TwoStepsOfAnAllocationAtOnce_DoNotMeet) {
+TEST_F(Slurm, TwoStepsOfAnAllocationAtOnce_AreSeparateJobs) {
   ProcessResult result =
       run_beside({"salloc", "-N2", "-n4", "/bin/sh", "-c",
                   "srun -N2 -n2 --overlap " + kHello + " & srun -N2 -n2 --overlap " + kHello + " & wait"});
@@ -115,7 +115,7 @@ TEST_F(Slurm, TwoStepsOfAnAllocationAtOnce_DoNotMeet) {
   EXPECT_EQ(count_of("2 devices in all", result.log), 4);
 }
 
-TEST_F(Slurm, ShellOfAnAllocation_IsASingleProcessThatSaysWhy) {
+TEST_F(Slurm, ShellOfAnAllocation_IsASingleProcessWithTheReason) {
   ProcessResult result = run_beside({"salloc", "-N2", "-n4", kHello});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, AllOf(HasSubstr("cluster single (SLURM_JOB_ID="), HasSubstr("srun starts one"),
@@ -129,7 +129,7 @@ TEST_F(Slurm, StepWhoseVariablesAreHalfCleared_IsAnError) {
                                 Not(HasSubstr("devices in all"))));
 }
 
-TEST_F(Slurm, TasksThatAskToBeAlone_Are) {
+TEST_F(Slurm, TasksWithClusterNone_AreSingleProcesses) {
   ProcessResult result = run_beside({"srun", "-N2", "-n2", kHello}, {{"LOCKSTEP_CLUSTER", "none"}});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(count_of("1 devices in all", result.log), 2);
@@ -179,7 +179,7 @@ TEST_P(MpiTest, FourProcesses_TrainTheDigits) {
   EXPECT_THAT(result.log, HasSubstr("coordinator 127.0.0.1:"));
 }
 
-TEST_P(MpiTest, ProgramBelowAShell_IsFoundToo) {
+TEST_P(MpiTest, ProgramBelowAShell_IsPartOfTheJob) {
   ProcessResult result = run(of(mpirun(2), {"/bin/sh", "-c", kHello + "; exit $?"}));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(count_of("2 devices in all", result.log), 2);
@@ -192,7 +192,7 @@ TEST_P(MpiTest, HalfClearedVariables_AreAnError) {
                                 HasSubstr(GetParam().left_over), Not(HasSubstr("devices in all"))));
 }
 
-TEST_P(MpiTest, SeveralProcessesThatAreEachToldTheyAreAlone_AreAnError) {
+TEST_P(MpiTest, SeveralProcessesThatEachHaveNumProcesses1_AreAnError) {
   ProcessResult result = run(of(mpirun(2, {{"LOCKSTEP_COORDINATOR_ADDRESS", "127.0.0.1:1"},
                                            {"LOCKSTEP_NUM_PROCESSES", "1"},
                                            {"LOCKSTEP_PROCESS_ID", "0"}}),
@@ -294,7 +294,7 @@ TEST_F(TwoHosts, UnderMpich_TrainTheDigitsTogether) {
   EXPECT_THAT(result.log, HasSubstr("on 2 hosts: host1, host2"));
 }
 
-TEST_F(TwoHosts, UnderMpichOnAThird_SayThatProcessZeroCannotHoldTheCoordinator) {
+TEST_F(TwoHosts, WithMpiexecOnAThirdHost_ProcessZeroCannotHoldTheCoordinator) {
   if (find_program("mpiexec.hydra").empty()) GTEST_SKIP() << "mpiexec.hydra is not installed";
   ProcessResult result = run_beside(mpiexec() + "-genv LOCKSTEP_INITIALIZATION_TIMEOUT 1 " + kHello);
   EXPECT_NE(result.exit_code, 0);
@@ -313,7 +313,7 @@ std::string free_port() {
   return port;
 }
 
-TEST(Explicit, NamesAndBothKindsOfAddress_AreAllGood) {
+TEST(Explicit, HostNamesAndIpv4AndIpv6Addresses_AreAccepted) {
   for (const std::string host : {"localhost", "127.0.0.1", "[::1]"}) {
     if (host == "[::1]" && !std::filesystem::exists("/proc/net/if_inet6")) continue;
     auto results = run_processes({.count = 2,

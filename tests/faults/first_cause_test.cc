@@ -52,7 +52,7 @@ std::string run_job(int processes, const std::string& child, const std::string& 
   return own;
 }
 
-TEST(FirstCause, ADivergence_NamesTheMinority_CaughtOrNot) {
+TEST(FirstCause, ADivergenceCaughtOrNot_NamesTheMinority) {
   for (const char* how : {"caught", "uncaught", "assert_equal"}) {
     const std::string lines = run_job(3, "the_last_diverges", how);
     EXPECT_THAT(lines, AllOf(::testing::ContainsRegex("^lockstep: (the job failed: )?process 2 \\(host "),

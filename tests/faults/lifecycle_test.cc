@@ -72,7 +72,7 @@ LOCKSTEP_CHILD(sums_large_arrays) {
   EXPECT_EQ(total.to_host<float>().back(), static_cast<float>(device_count()));
 }
 
-TEST(FullSharedMemory, DoesNotMatter) {
+TEST(FullSharedMemory, DoesNotPreventLargeSums) {
   if (std::string reason = testing::isolate(); !reason.empty()) GTEST_SKIP() << reason;
   testing::fill_shared_memory(64 << 10);
   for (const auto& result : run_processes({.count = 2, .child = "sums_large_arrays", .coordinator = true})) {
@@ -98,7 +98,7 @@ void live_once() {
   server.stop();
 }
 
-TEST(ManyStartsAndStops, InOneProcess_LeakNothing) {
+TEST(ManyStartsAndStops, InOneProcess_LeakNoDescriptorsOrThreads) {
   if (std::string reason = testing::isolate(); !reason.empty()) GTEST_SKIP() << reason;
   // gRPC makes its own threads and descriptors at first, and again when it sees more of the machine.
   for (int i = 0; i < 100; ++i) live_once();

@@ -67,7 +67,7 @@ void say_seed(int signal) {
 void now_at(std::uint64_t seed) {
   std::snprintf(
       at_seed, sizeof(at_seed),
-      "\n[fuzz] at seed %lu; LOCKSTEP_FUZZ_SEED=%lu --gtest_filter=FuzzFurther.OneSeed reduces it\n",
+      "\n[fuzz] at seed %lu; LOCKSTEP_FUZZ_SEED=%lu --gtest_filter=FuzzFurther.GivenSeed_Agrees reduces it\n",
       static_cast<unsigned long>(seed), static_cast<unsigned long>(seed));
   for (int each : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(each, say_seed);
 }
@@ -202,7 +202,7 @@ std::uint64_t every() { return static_cast<std::uint64_t>(testing::rounds("LOCKS
 
 class Fuzz : public ::testing::TestWithParam<int> {};
 
-TEST_P(Fuzz, ProgramsAgree) {
+TEST_P(Fuzz, RandomPrograms_Agree) {
   const auto first = static_cast<std::uint64_t>(GetParam() * kBatch);
   int reduced = 0;
   for (std::uint64_t seed = first; seed < first + kBatch; seed += every()) {
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Batch, Fuzz, ::testing::Range(0, kSeeds / kBatch));
 INSTANTIATE_TEST_SUITE_P(Deciding, Fuzz,
                          ::testing::Range(kDeciding / kBatch, (kDeciding + kDecidingSeeds) / kBatch));
 
-TEST(FuzzJax, FurtherProgramsAgreeWithJax) {
+TEST(FuzzJax, FurtherPrograms_AgreeWithJax) {
   if (const char* file = std::getenv("LOCKSTEP_FUZZ_JAX")) return write_programs(file);
   for (std::uint64_t seed = kSeeds; seed < kGoldenPrograms; seed += every()) {
     const Program program = generate(seed);
@@ -229,7 +229,7 @@ TEST(FuzzJax, FurtherProgramsAgreeWithJax) {
   }
 }
 
-TEST(FuzzProcesses, ProgramsAgree) {
+TEST(FuzzProcesses, RandomPrograms_AgreeInSeveralProcesses) {
   std::map<std::uint64_t, std::vector<Numbers>> expected;
   for (std::uint64_t seed = 0; seed < kSeeds; seed += 10) {
     const Program program = generate(seed);
@@ -240,7 +240,7 @@ TEST(FuzzProcesses, ProgramsAgree) {
   compare_in_processes(expected);
 }
 
-TEST(FuzzFurther, Seconds) {
+TEST(FuzzFurther, SeedsForGivenSeconds_Agree) {
   const auto seconds = variable("LOCKSTEP_FUZZ_SECONDS");
   if (!seconds) GTEST_SKIP() << "LOCKSTEP_FUZZ_SECONDS says for how long";
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(*seconds);
@@ -289,7 +289,7 @@ TEST(FuzzFurther, Seconds) {
   }
 }
 
-TEST(FuzzFurther, OneSeed) {
+TEST(FuzzFurther, GivenSeed_Agrees) {
   const auto seed = variable("LOCKSTEP_FUZZ_SEED");
   if (!seed) GTEST_SKIP() << "LOCKSTEP_FUZZ_SEED says which one";
   const Program program = generate(static_cast<std::uint64_t>(*seed));

@@ -97,7 +97,7 @@ Two affine(const Two& first, const Two& second) {
   return {first.first * second.first, second.first * first.second + second.second};
 }
 
-TEST(AssociativeScan, IsJaxs_WithDerivatives) {
+TEST(AssociativeScan, GivesJaxsValuesAndDerivatives) {
   for (int n : {1, 2, 7, 8}) {
     expect_derivatives(
         "associative_scan(" + std::to_string(n) + ")",
@@ -127,7 +127,7 @@ TEST(AssociativeScan, IsJaxs_WithDerivatives) {
               HasSubstr("the function gives f32[] for two trees of f32[2]"));
 }
 
-TEST(Scan, Unrolled_IsAsOneStepAtATime) {
+TEST(Scan, Unrolled_EqualsOneStepAtATime) {
   const Array w = numbers({3, 3}, 1), xs = numbers({7, 3}, 2);
   auto run = [&](std::int64_t unroll, bool reverse) {
     auto loss = [=](const Array& w, const Array& xs) {
@@ -164,7 +164,7 @@ TEST(Scan, Unrolled_IsAsOneStepAtATime) {
               HasSubstr("[scan] expected an unroll of 1 or more, got 0 (at control_test.cc:"));
 }
 
-TEST(CheckpointedWhileLoop, HasADerivativeBackwards_HoweverManyCarriesItKeeps) {
+TEST(CheckpointedWhileLoop, WithAnyNumberOfCheckpoints_HasAReverseDerivative) {
   const Array w = 1.25 + numbers({4}, 1) / 4, x = numbers({4}, 2);
   for (std::int64_t checkpoints : {1, 3, 11}) {
     auto loop = [=](const Array& w, const Array& x) {
@@ -200,7 +200,7 @@ Array matrix_of(F function) {
   return stack(columns, 1);
 }
 
-TEST(CustomLinearSolve, HasTheDerivativesOfTheSolution_FirstAndSecond) {
+TEST(CustomLinearSolve, HasTheFirstAndSecondDerivativesOfTheSolution) {
   auto by_matrix = [](const auto& function, const Array& b) { return linalg::solve(matrix_of(function), b); };
   auto solved = [=](const Array& a, const Array& b) {
     return custom_linear_solve([=](const Array& x) { return matmul(a, x); }, b, by_matrix, by_matrix);
@@ -270,7 +270,7 @@ TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {
 }
 
 /// Other results of a solver come along with its solution, in both modes, and have no derivative.
-TEST(Solvers, MayReturnMoreThanTheSolution) {
+TEST(Solvers, OtherResultsOfASolver_AreReturnedWithTheSolution) {
   struct How {
     Array steps, residual;
     std::string by;
@@ -317,7 +317,7 @@ TEST(Solvers, MayReturnMoreThanTheSolution) {
   expect_near(by_b, array({0.5f, 0.25f}));
 }
 
-TEST(IterativeSolvers, FindJaxsSolutions_WithDerivatives) {
+TEST(IterativeSolvers, GiveJaxsSolutionsAndDerivatives) {
   const Array b = numbers({4}, 3);
   auto by_cg = [](const Array& a, const Array& b) {
     return cg([=](const Array& x) { return matmul(a, x); }, b, {.tol = 1e-7});
@@ -361,7 +361,7 @@ std::size_t dots_in(const std::string& text) {
   return n;
 }
 
-TEST(Remat, KeepsWhatThePolicySays_AndComputesTheSame) {
+TEST(Remat, EachPolicy_KeepsItsValues_AndComputesTheSame) {
   const Array w = numbers({3, 3}, 1), x = numbers({3}, 2);
   auto layer = [](const Array& w, const Array& x) {
     const Array hidden = checkpoint_name(matmul(w, x), "hidden");
@@ -408,7 +408,7 @@ TEST(Remat, KeepsWhatThePolicySays_AndComputesTheSame) {
               HasSubstr("[remat] expected a policy of"));
 }
 
-TEST(MakeProgram, ShowsWhatAFunctionIsTracedTo_AndEvalShapeWhatItGives) {
+TEST(MakeProgram, ShowsTheTracedProgram_AndEvalShapeTheResultsShapes) {
   struct Result {
     Array total, each;
   };
@@ -458,7 +458,7 @@ TEST(Products, HaveThePreferredDType_AsInJax) {
               HasSubstr("expected a preferred_element_type that holds bf16, got i32"));
 }
 
-TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
 }
 

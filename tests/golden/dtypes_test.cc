@@ -124,7 +124,7 @@ DType jaxs(const std::string& name, DType x, std::optional<DType> y, bool floati
   return dtype;
 }
 
-TEST(GoldenDTypes, EachPair_MeetsInJaxsDType) {
+TEST(GoldenDTypes, EachPair_PromotesToJaxsDType) {
   const Json& json = file()["promotion"];
   Trace trace("promotion");
   auto tracer = [&](const Json& name) {

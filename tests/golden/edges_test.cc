@@ -146,7 +146,7 @@ void compare(const Group& group, const std::vector<Found>& found, EdgeReport& re
   }
 }
 
-TEST(GoldenEdges, UnderJit_EachFunctionIsJaxs) {
+TEST(GoldenEdges, UnderJit_EachFunctionEqualsJaxs) {
   EdgeReport report("jit");
   const int every = testing::rounds("LOCKSTEP_EDGES_EVERY", 6, 1);
   for_each_group(every, [&](const Group& group) {
@@ -160,7 +160,7 @@ TEST(GoldenEdges, UnderJit_EachFunctionIsJaxs) {
   report.expect_page();
 }
 
-TEST(GoldenEdges, UnderVmap_EachFunctionIsJaxs) {
+TEST(GoldenEdges, UnderVmap_EachFunctionEqualsJaxs) {
   EdgeReport report("vmap");
   for_each_group(testing::rounds("LOCKSTEP_EDGES_EVERY", 48, 4), [&](const Group& group) {
     std::vector<Arrays> twice = operands_of(group);
@@ -179,7 +179,7 @@ TEST(GoldenEdges, UnderVmap_EachFunctionIsJaxs) {
   report.expect_no_others();
 }
 
-TEST(GoldenEdges, WithoutJit_EachFunctionIsJaxs) {
+TEST(GoldenEdges, WithoutJit_EachFunctionEqualsJaxs) {
   EdgeReport report("eager");
   const DisableJit here;
   for_each_group(testing::rounds("LOCKSTEP_EDGES_EVERY", 96, 16), [&](const Group& group) {
@@ -190,7 +190,7 @@ TEST(GoldenEdges, WithoutJit_EachFunctionIsJaxs) {
   report.expect_no_others();
 }
 
-TEST(GoldenEdges, TheFileAndThisTestNameTheSameFunctions) {
+TEST(GoldenEdges, TheFileAndThisTest_NameTheSameFunctions) {
   for (const std::string& name : edge_names()) EXPECT_TRUE(edge_functions().contains(name)) << name;
 }
 

@@ -79,7 +79,7 @@ void expect_results(const std::vector<Array>& found, const Json& one) {
 
 class Exports : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Exports, GiveWhatJaxGivesOrAreRefusedByName) {
+TEST_P(Exports, GiveJaxsResultsOrAreRefusedByName) {
   const Json& one = exports()[GetParam()];
   const std::string bytes = bytes_of(one["export"]);
   if (one.contains("refused")) {

@@ -108,7 +108,7 @@ auto all_of(const std::vector<Case>& group) {
   };
 }
 
-TEST(Golden, TheFileAndThisTestNameTheSameFunctions) {
+TEST(Golden, TheFileAndThisTest_NameTheSameFunctions) {
   std::set<std::string> stored, named;
   for (const Json& json : file()["cases"]) EXPECT_TRUE(stored.insert(json["name"].get<std::string>()).second);
   for (const auto& [name, function] : functions()) named.insert(name);
@@ -154,7 +154,7 @@ void expect_jaxs(const Case& c, const Derivatives& found) {
   }
 }
 
-TEST(Golden, ValuesAndDerivativesAreJaxs) {
+TEST(Golden, ValuesAndDerivatives_EqualJaxs) {
   for_each_group(1, [](const std::vector<Case>& group) {
     Results arguments;
     for (const Case& c : group) arguments.push_back(c.arguments);
@@ -175,7 +175,7 @@ Array other_example(const Array& x) {
   return concatenate(parts);
 }
 
-TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
+TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionGivesTheSame) {
   const Mesh mesh = make_mesh({{"data", 2}});
   for_each_group(testing::rounds("LOCKSTEP_GOLDEN_EVERY", 5, 1), [&](const std::vector<Case>& group) {
     Results arguments, others, both, spread;
@@ -214,7 +214,7 @@ TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionIsAsByItself) {
 }
 
 /// Operation by operation: the cases that hold programs, and each so-many-th of the others.
-TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesAreJaxs) {
+TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesEqualJaxs) {
   const int every = testing::rounds("LOCKSTEP_GOLDEN_EVERY", 24, 1);
   const DisableJit here;
   int number = 0;
@@ -235,7 +235,7 @@ TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesAreJaxs) {
 /// "sum" of "sum(axis=1, keepdims)".
 std::string base(const std::string& name) { return name.substr(0, name.find('(', 1)); }
 
-TEST(Golden, EveryNameOfTheVocabulary_IsComparedOrOnTheListOfWhatIsLacking) {
+TEST(Golden, EveryNameOfTheVocabulary_IsComparedOrListedAsMissing) {
   std::set<std::string> compared;
   for (const auto& [name, function] : functions()) compared.insert(base(name));
   for (const std::string& name : vocabulary()) {
@@ -300,7 +300,7 @@ std::string not_here() {
 }
 
 /// With LOCKSTEP_WRITE_DOCS set, the page is written anew and not compared.
-TEST(Golden, TheTablesOfThePageAreThese) {
+TEST(Golden, TheTablesOfThePage_AreUpToDate) {
   std::ifstream in(LOCKSTEP_OPERATIONS_PAGE);
   std::stringstream page;
   page << in.rdbuf();

@@ -85,7 +85,7 @@ TEST(Initializers, GiveJaxsNumbers) {
               HasSubstr("[nn::Initializer] expected a function, got none (at layers_test.cc:"));
 }
 
-TEST(RandomMatrices, AreJaxs) {
+TEST(RandomMatrices, EqualJaxs) {
   const random::Key key = random::key(5);
   const Array mean = numbers({2, 3}, 1), root = numbers({3, 3}, 2);
   const Array covariance = matmul(root, transpose(root)) + 0.5 * eye(3);
@@ -136,7 +136,7 @@ void expect_flaxs(const std::string& name, const Layer& layer, const Array& x,
       name, layer, [](const Layer& layer, const Array& x) { return layer(x); }, x, names);
 }
 
-TEST(Layers, ComputeWhatFlaxDoes) {
+TEST(Layers, GiveWhatFlaxGives) {
   const Array x = numbers({2, 5, 4}, 1), image = numbers({2, 5, 6, 4}, 1);
   const std::pair<std::string, std::string> kernel{"kernel", "kernel"}, bias{"bias", "bias"};
 
@@ -223,7 +223,7 @@ TEST(Halves, NormsAndLosses_TakeTheirStatisticsInF32) {
   }
 }
 
-TEST(IntegerLabels, OutOfRangeAreOptaxs_AndIgnoredOnesArePyTorchs) {
+TEST(IntegerLabels, OutOfRangeOnes_FollowOptax_AndIgnoredOnes_PyTorch) {
   const Array logits = numbers({6, 5}, 1);
   const Array outside = array({-1, -5, -6, 4, 5, -100});
   for (DType dtype : {int8, int16, int32, int64}) {
@@ -239,7 +239,7 @@ TEST(IntegerLabels, OutOfRangeAreOptaxs_AndIgnoredOnesArePyTorchs) {
   expect_jaxs("integer labels(ignored): by logits", jit(grad(mean_of_others))(logits));
 }
 
-TEST(Layers, AttentionAndRecurrentCellsComputeWhatFlaxDoes) {
+TEST(Layers, AttentionAndRecurrentCells_GiveWhatFlaxGives) {
   const Array x = numbers({2, 5, 4}, 1);
   auto attention =
       nn::MultiHeadAttention{.num_heads = 2, .in_features = 4, .qkv_features = 6, .out_features = 5}.init(
@@ -299,7 +299,7 @@ TEST(Layers, AttentionAndRecurrentCellsComputeWhatFlaxDoes) {
                 {"bias", "bias"}});
 }
 
-TEST(RotaryEmbedding, TurnsAsJaxsComplexNumbersDo) {
+TEST(RotaryEmbedding, EqualsRotationsByComplexNumbersInJax) {
   const Array x = numbers({2, 5, 3, 4}, 1);
   const nn::RotaryOptions own{.base = 100, .positions = array({7, 0, 1, 2, 3, 4, 5, 6, 9, 8}, {2, 5})};
   const std::vector<std::pair<std::string, nn::RotaryOptions>> cases = {
@@ -345,7 +345,7 @@ struct Model {
   nn::Dropout dropout{.rate = 0.5};
 };
 
-TEST(NnInit, KeysOfLayersAreByPath_AsMadeOneByOneInJax) {
+TEST(NnInit, KeysOfLayers_DependOnTheirPathsOnly) {
   const Model model = jit([] { return nn::init(Model(), random::key(3)); })();
   expect_jaxs("model: blocks[1].attention.query.kernel", model.blocks[1].attention.query.kernel, kNormal);
   expect_jaxs("model: blocks[0].mlp[1].kernel", model.blocks[0].mlp[1].kernel, kEqual);
@@ -361,7 +361,7 @@ TEST(NnInit, KeysOfLayersAreByPath_AsMadeOneByOneInJax) {
   EXPECT_TRUE(array_equal(longer.blocks[1].mlp[0].kernel, model.blocks[1].mlp[0].kernel).item<bool>());
 }
 
-TEST(NnInit, ALayerOfOnesOwn_IsMadeByItsInit_AndArraysOutsideOfLayersStay) {
+TEST(NnInit, ACustomLayer_IsMadeByItsInit_AndOtherArraysStay) {
   struct Scale {
     Array factor;
     Scale init(const random::Key& key) const { return {random::uniform(key, {3})}; }
@@ -379,7 +379,7 @@ TEST(NnInit, ALayerOfOnesOwn_IsMadeByItsInit_AndArraysOutsideOfLayersStay) {
                         "layers_test.cc:"));
 }
 
-TEST(NnInit, RefusesSettingsThatMakeNoLayer) {
+TEST(NnInit, InvalidSettings_AreErrors) {
   const random::Key key = random::key(0);
   const Array x = numbers({2, 4}, 1);
   EXPECT_THAT(error_of<ShapeError>([&] { nn::Linear{.in_features = 4}.init(key); }),
@@ -404,7 +404,7 @@ TEST(NnInit, RefusesSettingsThatMakeNoLayer) {
               HasSubstr("[nn::Dropout] expected a rate in [0, 1), got 1"));
 }
 
-TEST(Dropout, WithAKeyIsRandoms_WithoutOneNothing) {
+TEST(Dropout, WithAKey_IsRandomDropout_AndWithoutOne_TheIdentity) {
   const Array x = numbers({8, 8}, 1);
   const random::Key key = random::key(2);
   const nn::Dropout dropout{.rate = 0.25};
@@ -417,7 +417,7 @@ TEST(Dropout, WithAKeyIsRandoms_WithoutOneNothing) {
   EXPECT_FALSE(nn::key_at(none, "mlp").has_value());
 }
 
-TEST(PartitionRules, SayOfAModelAndAnOptimizersState_OverWhichMeshAxesArraysAreSplit) {
+TEST(PartitionRules, OfAModel_GiveTheMeshAxesOfItsAndTheOptimizersArrays) {
   const nn::LogicalRules logical = {{"vocabulary", "tensor"},
                                     {"heads", "tensor"},
                                     {"mlp", "tensor"},
@@ -447,7 +447,7 @@ TEST(PartitionRules, SayOfAModelAndAnOptimizersState_OverWhichMeshAxesArraysAreS
   EXPECT_THAT(state.nu.blocks[0].mlp[0].kernel.sharding().to_string(), HasSubstr("P(None, 'tensor')"));
 }
 
-TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
 }
 

@@ -75,7 +75,7 @@ void expect_steps(const std::string& name, const Optimizer& optimizer) {
   }
 }
 
-TEST(Optimizers, StepAsOptaxs) {
+TEST(Optimizers, GiveOptaxsSteps) {
   using namespace optim;
   const Schedule falling = linear_schedule(0.5, 0.125, 4);
   expect_steps("adam", adam(0.125));
@@ -118,7 +118,7 @@ TEST(Optimizers, StepAsOptaxs) {
       HasSubstr("[adaptive_grad_clip] expected parameters of up to 5 dimensions, got f32[1,2,2,1,2,2]"));
 }
 
-TEST(InjectHyperparams, ANumberOfTheStateMayBeChangedBetweenSteps_WithoutANewTrace) {
+TEST(InjectHyperparams, AChangedHyperparameter_IsUsedWithoutANewTrace) {
   using namespace optim;
   auto optimizer = inject_hyperparams([](const Hyperparams& h) { return sgd(h["learning_rate"]); },
                                       {{"learning_rate", 0.5}});
@@ -144,7 +144,7 @@ TEST(InjectHyperparams, ANumberOfTheStateMayBeChangedBetweenSteps_WithoutANewTra
               HasSubstr("[inject_hyperparams] expected one of learning_rate, got \"rate\""));
 }
 
-TEST(Lookahead, MovesFastAndSlowParametersAsOptaxs) {
+TEST(Lookahead, GivesOptaxsFastAndSlowParameters) {
   using namespace optim;
   for (bool reset : {false, true}) {
     const std::string name = reset ? "lookahead(reset_state)" : "lookahead";
@@ -168,7 +168,7 @@ TEST(Lookahead, MovesFastAndSlowParametersAsOptaxs) {
               HasSubstr("[lookahead] expected a period of 1 or more, got 0"));
 }
 
-TEST(Schedules, WithWarmupsAndRestarts_AreOptaxs) {
+TEST(Schedules, OfEveryKind_GiveOptaxsValues) {
   using namespace optim;
   const Array counts = array({0, 1, 3, 5, 9, 10, 14, 19, 40});
   auto expect = [&](const std::string& name, const Schedule& schedule) {
@@ -189,7 +189,7 @@ TEST(Schedules, WithWarmupsAndRestarts_AreOptaxs) {
       warmup_exponential_decay_schedule(0.125, 1.0, 3, 4, 0.5, {.transition_begin = 2, .staircase = true}));
 }
 
-TEST(Adam, TheFirstStepInF32_HasEveryDigit) {
+TEST(Adam, TheFirstStepInF32_HasFullPrecision) {
   // 1 - 0.999^1 in f32 is off by 1.3e-5.
   const Array p = zeros({1}), g = ones({1});
   const optim::Adam adam = optim::adam(1e-3);
@@ -223,7 +223,7 @@ TEST(GlobalNorm, F16Gradients_DoNotOverflow) {
   EXPECT_NEAR(first(optim::adaptive_grad_clip(0.5)), 150, 0.15);
 }
 
-TEST(DynamicLossScale, GoesUpAndDownAsJmps) {
+TEST(DynamicLossScale, AfterFiniteAndOverflowingSteps_EqualsJmps) {
   auto scale = optim::dynamic_loss_scale(4, 2, 2);
   auto adjust =
       jit([](const optim::DynamicLossScale& scale, const Array& finite) { return scale.adjust(finite); });
@@ -265,7 +265,7 @@ TEST(DynamicLossScale, KeepsSmallGradientsOfF16_AndSkipsStepsThatOverflow) {
   EXPECT_EQ((optim::StaticLossScale{8}.scale(array({2.f})).item<float>()), 16);
 }
 
-TEST(CtcLoss, IsOptaxs) {
+TEST(CtcLoss, GivesOptaxsValuesAndDerivatives) {
   const Array logits = 2 * numbers({3, 7, 4}, 1);
   const Array logit_paddings = array({{0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f},
                                       {0.f, 0.f, 0.f, 0.f, 0.f, 1.f, 1.f},
@@ -285,7 +285,7 @@ TEST(CtcLoss, IsOptaxs) {
       HasSubstr("[ctc_loss] expected labels of whole numbers, got f32[3,3]"));
 }
 
-TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
 }
 

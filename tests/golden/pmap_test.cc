@@ -30,7 +30,7 @@ void expect_jaxs(const std::string& name, F f, std::optional<int> out_axes = 0) 
   golden::expect_named(name + ", captured", captured(x), {1e-5, 1e-6});
 }
 
-TEST(Pmap, DerivativesAreJaxs) {
+TEST(Pmap, Derivatives_EqualJaxs) {
   auto loss = [](const Array& w, const Array& x) { return sum(power(w * x + 0.5, 3)); };
   auto mean_loss = [&](const Array& w, const Array& x) { return pmean(loss(w, x), "i"); };
   auto sum_loss = [&](const Array& w, const Array& x) { return psum(loss(w, x), "i"); };
@@ -83,7 +83,7 @@ TEST(Pmap, DerivativesAreJaxs) {
   });
 }
 
-TEST(TheFile, EveryArrayOfTheFileWasCompared) {
+TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
 }
 

@@ -72,7 +72,7 @@ TEST_F(TwoHosts, TrainTheDigitsTogether) {
   EXPECT_GT(accuracy, 0.9);
 }
 
-TEST_F(TwoHosts, WhereTheCoordinatorsNameIsTheLoopbacks_ReachEachOther) {
+TEST_F(TwoHosts, WithACoordinatorNameOfTheLoopback_ReachEachOther) {
   const std::string log = train("named", {"--epochs", "1"});
   for (int i = 0; i < 4; ++i) EXPECT_THAT(log, HasSubstr("process " + std::to_string(i) + " ended with 0"));
 }
@@ -107,7 +107,7 @@ TEST_F(TwoHostsWithCertificates, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt
   EXPECT_LT(seconds(log), 15) << "2 s on a machine that has time";
 }
 
-TEST_F(TwoHostsWithCertificates, ThatDoNotNameTheCoordinatorsAddress_SayIt) {
+TEST_F(TwoHostsWithCertificates, WithoutTheCoordinatorsAddressInThem_FailNamingIt) {
   // Process 0 ends at once, and the coordinator with it; who comes later finds nobody there.
   Variables settings = variables(authority_.issue({.addresses = "IP:10.77.0.9"}));
   settings["LOCKSTEP_INITIALIZATION_TIMEOUT"] = "5";
@@ -129,7 +129,7 @@ TEST_F(TwoHosts, WhenAProcessIsKilled_TheOthersOnBothHostsNameIt) {
 }
 
 /// The launcher is beside the hosts, and reaches them as by ssh.
-TEST_F(TwoHosts, StartedWithEncrypt_ExchangeThroughTls) {
+TEST_F(TwoHosts, StartedWithEncrypt_ExchangeDataOverTls) {
   const testing::TemporaryFolder folder;
   const std::string rsh = folder.path() / "rsh";
   std::ofstream(rsh) << "#!/bin/sh\nhost=${1#host}; shift; exec \"$ON\" \"$host\" sh -c \"$*\"\n";
@@ -156,7 +156,7 @@ TEST_F(TwoHosts, EncryptionOffInOneProcess_IsAnErrorThatNamesIt) {
 
 /// Lost data is then sent again, later by one connection than by another: a waiting receiver must not think
 /// that the sender, which has gone on, does something else.
-TEST_F(TwoHosts, WhenTheCableIsCutForAMoment_GoOn) {
+TEST_F(TwoHosts, WhenTheCableIsCutForAMoment_Continue) {
   for (const char* seconds : {"1", "1.5"}) {
     const std::string log = train("cut-short", {"--epochs", "120", "--print-losses"},
                                   {{"LOCKSTEP_HEARTBEAT_TIMEOUT", "30"}, {"CUT_SECONDS", seconds}});
@@ -173,7 +173,7 @@ TEST_F(TwoHosts, WhenTheNetworkIsSlow_WaitForEachOther) {
   }
 }
 
-TEST_F(TwoHosts, SumBesideTheirComputations) {
+TEST_F(TwoHosts, Sums_OverlapWithComputations) {
   const std::string log = run({"-r", "1gbit", LOCKSTEP_START_ON_HOSTS, "nothing", LOCKSTEP_BESIDE});
   for (int i = 0; i < 4; ++i) {
     const std::string process = "[" + std::to_string(i) + "] ";
@@ -194,7 +194,7 @@ TEST_F(TwoHosts, WhenAProcessIsKilledWhileSumsAreInFlight_TheOthersNameIt) {
 
 /// Where a cluster says how UCX is to go, it carries what CPUs say to each other. GPUs have their plugin's
 /// own network, and a UCX that takes hold of their memory would only be in its way.
-TEST_F(TwoHosts, GpusDoNotLoadUcx_EvenWhereItIsConfigured) {
+TEST_F(TwoHosts, WithGpus_DoNotLoadUcx_EvenIfItIsConfigured) {
   const testing::TemporaryFolder folder;
   for (const bool on_gpus : {false, true}) {
     Variables settings = {{"UCX_TLS", "tcp"}};

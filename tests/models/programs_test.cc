@@ -74,7 +74,7 @@ TEST(TrainVit, TrainsAsInJax) {
   }
 }
 
-TEST(TrainGpt, ByFsdpAndTensor_TrainsAsInJax_AndGoesOnFromACheckpoint) {
+TEST(TrainGpt, ByFsdpAndTensor_TrainsAsInJax_AndRestoresACheckpoint) {
   const Arguments size = {"--width",      "32", "--heads", "4",  "--layers", "2", "--context", "16",
                           "--batch-size", "8",  "--steps", "12", "--sample", "20"};
   TemporaryFolder folder;
@@ -145,7 +145,7 @@ TEST(TrainGpt, WithReproducibleSums_HasTheSameLossesHoweverItsDevicesAreDistribu
   EXPECT_EQ(reproducible_losses(8, 3, cache), alone) << "8 processes on hosts of 3, 3 and 2";
 }
 
-TEST(TrainGpt, WithoutItsText_SaysSo) {
+TEST(TrainGpt, WithoutItsText_IsAnErrorThatNamesTheFile) {
   const std::vector<ProcessResult> results = run("train_gpt", 1, {"--data", "/nowhere/text.gz"});
   EXPECT_EQ(results[0].exit_code, 1);
   EXPECT_THAT(results[0].log, HasSubstr("train_gpt: [read_text] cannot open /nowhere/text.gz: "));
@@ -189,7 +189,7 @@ TEST(TrainDiffusion, TrainsAndDrawsAsInJax) {
   }
 }
 
-TEST(TrainDiffusion, WithAPictureThatCannotBeWritten_SaysSo) {
+TEST(TrainDiffusion, WithAPictureThatCannotBeWritten_IsAnErrorThatNamesIt) {
   const std::vector<ProcessResult> results =
       run("train_diffusion", 1,
           {"--width", "4", "--batch-size", "8", "--steps", "2", "--rows", "1", "--denoising-steps", "1",

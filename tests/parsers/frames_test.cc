@@ -263,7 +263,7 @@ void receive(const std::string& stream) {
   if (ended) fail<Error>("ended");
 }
 
-TEST(DataConnections, MutatedPartsOfJobs_TouchOnlyTheirMemory) {
+TEST(DataConnections, MutatedParts_WriteOnlyToTheirMemory) {
   frames = 0;
   fuzz<Error>({.name = "parts over data connections",
                .seeds = scripts(),
@@ -273,7 +273,7 @@ TEST(DataConnections, MutatedPartsOfJobs_TouchOnlyTheirMemory) {
   std::printf("%llu parts\n", static_cast<unsigned long long>(frames));
 }
 
-TEST(DataConnections, InPlaceOfAGreeting_Mutated_ProveNothing) {
+TEST(DataConnections, MutatedGreetings_ProveNothing) {
   fuzz<Error>(
       {.name = "greetings over data connections",
        .seeds = {std::string(32, 'b') + std::string(52, '\0'), "lockstep data 1\n" + std::string(16, 'n')},

@@ -131,7 +131,7 @@ std::string frame_of(collectives::MessageType type, const std::string& text) {
   return as_bytes(static_cast<std::uint32_t>(sizeof header + text.size())) + as_bytes(header) + text;
 }
 
-TEST(PeersMessages, AfterTheGreeting_Mutated_AreReadOrEndTheConnection) {
+TEST(PeersMessages, MutatedAfterTheGreeting_AreReadOrEndTheConnection) {
   using namespace collectives;
   const std::string waits = encode(std::vector<Wait>{{}});
   fuzz<Error>({.name = "messages of peers over TCP",
@@ -167,7 +167,7 @@ TEST(PeersMessages, AfterTheGreeting_Mutated_AreReadOrEndTheConnection) {
                .memory = std::size_t{8} << 20});
 }
 
-TEST(PeersMessages, InPlaceOfAGreeting_Mutated_ProveNothing) {
+TEST(PeersMessages, MutatedGreetings_ProveNothing) {
   using namespace collectives;
   fuzz<Error>(
       {.name = "greetings of peers over TCP",

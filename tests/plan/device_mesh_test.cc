@@ -90,7 +90,7 @@ TEST(DeviceMesh, PutsSlicesTogetherAsJaxDoes) {
   EXPECT_GT(cases, 25);
 }
 
-TEST(DeviceMesh, PutsTheProcessesOfGpusTogether) {
+TEST(DeviceMesh, ProcessesOfGpus_AreKeptTogether) {
   std::deque<DeviceInfo> infos;
   std::vector<Device> devices;
   for (int i = 0; i < 8; ++i) {

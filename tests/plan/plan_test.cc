@@ -112,7 +112,7 @@ nlohmann::json train(const std::string& topology) {
   return test::plan_in(processes.folder(0));
 }
 
-TEST(Plan, ForCpus_AStepIsCompiled_AndReadingAnElementEndsIt) {
+TEST(Plan, ForCpus_HasTheCompiledStep_UntilAnElementIsRead) {
   const nlohmann::json plan = train("cpu:4x4");
   EXPECT_EQ(plan["devices"], 16);
   EXPECT_EQ(plan["hosts"], 4);
@@ -127,7 +127,7 @@ TEST(Plan, ForCpus_AStepIsCompiled_AndReadingAnElementEndsIt) {
   }
 }
 
-TEST(Plan, ForTpus_TheCollectivesAreThoseOfAsManyCpus) {
+TEST(Plan, ForTpus_HasTheCollectivesOfAsManyCpus) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   const nlohmann::json tpus = train("v5e:4x4"), cpus = train("cpu:4x4");
   EXPECT_EQ(tpus["device_kind"], "TPU v5 lite");
@@ -139,7 +139,7 @@ TEST(Plan, ForTpus_TheCollectivesAreThoseOfAsManyCpus) {
   EXPECT_GT(cost.at("bytes accessed"), 0);
 }
 
-TEST(ShapeOf, IsEnoughToLowerAndCompile_AndNotToRun) {
+TEST(ShapeOf, CanBeLoweredAndCompiled_ButNotRun) {
   const Mesh mesh(local_devices(), {1}, {"data"});
   const Array x = shape_of({1 << 20, 1 << 20}, float32, NamedSharding(mesh, P("data")));
   EXPECT_EQ(x.shape(), (Shape{1 << 20, 1 << 20}));
@@ -192,7 +192,7 @@ LOCKSTEP_CHILD(is_too_large) {
   say("went on");
 }
 
-TEST(Plan, AProgramThatDoesNotFit_SaysByHowMuchAndWhatIsLarge) {
+TEST(Plan, AProgramThatDoesNotFit_NamesTheExcessAndTheLargeArrays) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   std::vector<std::string> words = {"plan", "--topology", "v5e:2x2", "--"};
   for (const std::string& word : testing::command_of_child("is_too_large")) words.push_back(word);

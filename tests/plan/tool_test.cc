@@ -68,7 +68,7 @@ TEST(PlanTool, AMissingProgramOrUnknownTopology_IsAnError) {
   EXPECT_THAT(unknown.log, HasSubstr("'v9z:2' is not known"));
 }
 
-TEST(PlanTool, TheTransformersStepIsPlannedForAPod) {
+TEST(PlanTool, TheTransformerExample_IsPlannedForAPod) {
   if (const std::string reason = test::no_tpu_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   const auto result = plan({"--topology", "v5e:16x16", "--", kExamples + "/train_transformer", "--tensor",
                             "4", "--batch-size", "256"},

@@ -147,7 +147,7 @@ LOCKSTEP_CHILD(looks_at_tpus) {
   say("looked");
 }
 
-TEST_F(Tpu, DevicesOfTwoSlicesHaveTheirPlaces_AndManyProcessesMayDescribeThemAtOnce) {
+TEST_F(Tpu, TwoSlices_AreDescribedByManyProcessesAtOnce) {
   const bool logs = std::filesystem::exists("/tmp/tpu_logs"),
              lock = std::filesystem::exists("/tmp/libtpu_lockfile");
   for (const auto& result :

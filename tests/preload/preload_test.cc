@@ -48,7 +48,7 @@ void expect_shared_results(const testing::Variables& environment) {
     EXPECT_EQ(result.exit_code, 0) << "signal " << result.signal << ": " << result.log;
 }
 
-TEST(SharedResults, AreInTheArena_AndNothingElse) { expect_shared_results({}); }
+TEST(SharedResults, AreInTheArena_AndTheProgramsOwnBlocksAreNot) { expect_shared_results({}); }
 
 void expect_to_compute_with(const std::string& allocator) {
   for (const char* huge_pages : {"1", "0"}) {
@@ -61,11 +61,11 @@ void expect_to_compute_with(const std::string& allocator) {
   expect_shared_results({{"LD_PRELOAD", allocator}});
 }
 
-TEST(Preload, AllocatorGetsBackWhatItHasMade) { expect_to_compute_with(LOCKSTEP_STANDIN_MALLOC); }
+TEST(Preload, APreloadedAllocator_FreesItsOwnBlocks) { expect_to_compute_with(LOCKSTEP_STANDIN_MALLOC); }
 
 class InstalledAllocator : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(InstalledAllocator, Works) {
+TEST_P(InstalledAllocator, WhenPreloaded_ComputesWithArraysOfAllSizes) {
   const std::filesystem::path library = std::filesystem::path(LOCKSTEP_SYSTEM_LIBRARIES) / GetParam();
   if (!exists(library)) GTEST_SKIP() << library << " is not installed";
   expect_to_compute_with(library);

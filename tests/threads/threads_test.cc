@@ -73,7 +73,7 @@ TEST(Threads, CallOnePmappedFunction_WithCollectives) {
   on_threads([&](int, int round) { expect_all(mean_of(ones({2, 1 + round % 3 * 2})), 1); });
 }
 
-TEST(Threads, DoAllAtOnce_WhileCachesAreClearedAndBounded) {
+TEST(Threads, CallFunctionsAtOnce_WhileCachesAreClearedAndBounded) {
   set_max_kept(3);
   auto twice = jit([](Array x) { return x + x; });
   auto total = pmap([](Array x) { return psum(x, "i"); });
@@ -102,7 +102,7 @@ TEST(Threads, DoAllAtOnce_WhileCachesAreClearedAndBounded) {
 }
 
 /// Each device has a thread for the collectives that its programs start early.
-TEST(Threads, CallFunctionsWhoseCollectivesRunBesideComputations) {
+TEST(Threads, CallFunctions_WithOverlappedCollectives) {
   const Mesh mesh = make_mesh({{"x", 2}});
   const auto f = jit(shard_map(
                          [](Array x) {

@@ -134,7 +134,7 @@ void each_way(Body body) {
       if (is_way_of(way, kind)) body(way, kind);
 }
 
-TEST(Algorithms, GiveWhatTheCollectiveIs) {
+TEST(Algorithms, EachAlgorithm_ComputesItsCollective) {
   each_way([](Way way, Kind kind) {
     for (int hosts : kHosts) {
       for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{16},
@@ -212,7 +212,7 @@ TEST(Algorithms, WithAHostLost_NobodyEndsWithAWrongResult) {
   });
 }
 
-TEST(Algorithms, SendAsManyBytesAndRoundsAsTheyShould) {
+TEST(Algorithms, EachAlgorithm_SendsTheExpectedBytesAndRounds) {
   const auto sent = [](Way way, Kind kind, int hosts, std::size_t count) {
     Trial<std::int32_t> trial{way, kind, hosts, count};
     trial.run();
@@ -237,7 +237,7 @@ TEST(Algorithms, SendAsManyBytesAndRoundsAsTheyShould) {
   EXPECT_EQ(rounds(Way::kTree, Kind::kBroadcast, 1000), 10);
 }
 
-TEST(WayTable, HasAWayForEveryCollectiveSizeAndNumberOfHosts) {
+TEST(WayTable, EveryCollectiveSizeAndNumberOfHosts_HasAnAlgorithm) {
   const WayTable table;
   for (Kind kind : kKinds) {
     for (std::size_t bytes = 0; bytes < std::size_t{1} << 40; bytes = bytes * 3 + 1)
@@ -246,7 +246,7 @@ TEST(WayTable, HasAWayForEveryCollectiveSizeAndNumberOfHosts) {
   }
 }
 
-TEST(WayTable, TakesTheUsersRowsFirst) {
+TEST(WayTable, UsesTheUsersRowsFirst) {
   const WayTable table("all-reduce:64K:8=ring,all-to-all=bruck,all-reduce:1M=halving-doubling");
   EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 8), Way::kRing);
   EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 9), Way::kHalvingDoubling);
@@ -257,7 +257,7 @@ TEST(WayTable, TakesTheUsersRowsFirst) {
   EXPECT_THAT(table.to_string(), ::testing::HasSubstr("all-reduce             65536       8  ring\n"));
 }
 
-TEST(WayTable, SaysWhatIsWrongWithARow) {
+TEST(WayTable, AnInvalidRow_IsAnErrorThatSaysWhatIsWrong) {
   const auto error = [](const char* rows) -> std::string {
     try {
       WayTable table(rows);

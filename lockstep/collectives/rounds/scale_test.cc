@@ -25,7 +25,7 @@ std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts, const Sum
   return scratch_bytes(*make_algorithm(way, {kind, 1, hosts, part}), types);
 }
 
-TEST(OnManyHosts, AMemberTalksToFewOfThem) {
+TEST(OnManyHosts, EachMember_TalksToFewHosts) {
   for (const int hosts : kScales) {
     for (const int host : {0, 1, hosts / 2, hosts - 1}) {
       const std::vector<int> told = hosts_to_tell(host, hosts);
@@ -52,7 +52,7 @@ TEST(OnManyHosts, AMemberTalksToFewOfThem) {
   }
 }
 
-TEST(OnManyHosts, ScratchIsAFewMegabytes) {
+TEST(OnManyHosts, ScratchMemory_StaysBelow64Megabytes) {
   for (const int hosts : kScales) {
     const auto n = static_cast<std::size_t>(hosts);
     for (const std::size_t part : kParts) {

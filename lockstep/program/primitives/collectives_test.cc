@@ -37,7 +37,7 @@ LoweredProgram lowered(const Program& program) {
   return lower(program, options);
 }
 
-TEST(Collectives, SayOverWhichAxesTheirResultsVary) {
+TEST(Collectives, Results_VaryOverTheRightAxes) {
   AxisEnvScope axes(mesh());
   Builder builder;
   const Value x = builder.input({f32, {6, 4}, false, {"a", "b"}}), same = builder.input({f32, {6, 4}});
@@ -52,7 +52,7 @@ TEST(Collectives, SayOverWhichAxesTheirResultsVary) {
   EXPECT_EQ(lax::axis_index(x, "b").aval().varying, Axes{"b"});
 }
 
-TEST(Collectives, GiveShapes) {
+TEST(Collectives, Results_HaveTheirShapes) {
   AxisEnvScope axes(mesh());
   Builder builder;
   const Value x = builder.input({f32, {6, 4}});
@@ -87,13 +87,13 @@ TEST(Collectives, ArgumentsThatDoNotFit_AreErrorsThatNameThem) {
               HasSubstr("each source and each target once"));
 }
 
-TEST(Collectives, OutsideOfAMesh_SayWhereTheyWork) {
+TEST(Collectives, OutsideOfAMesh_AreErrorsThatNamePmapAndShardMap) {
   Builder builder;
   const Value x = builder.input({f32, {4}});
   EXPECT_THAT(error_of<Error>([&] { lax::psum(x, "i"); }), HasSubstr("inside of pmap and shard_map"));
 }
 
-TEST(Collectives, PsumIsPlannedAsAnAllReduceWithinEachGroup) {
+TEST(Collectives, Psum_IsPlannedAsAnAllReduceWithinEachGroup) {
   const LoweredProgram program = lowered(traced({512, 10}, [](Value x) { return lax::psum(x, "b"); }));
   ASSERT_EQ(program.collectives.size(), 1u);
   const collectives::Collective& plan = program.collectives[0];
@@ -106,7 +106,7 @@ TEST(Collectives, PsumIsPlannedAsAnAllReduceWithinEachGroup) {
   EXPECT_TRUE(program.takes_position);
 }
 
-TEST(Collectives, PmaxAndPminAreAllReducesOfTheirOwn) {
+TEST(Collectives, PmaxAndPmin_ArePlannedAsSeparateAllReduces) {
   const LoweredProgram program =
       lowered(traced({2}, [](Value x) { return lax::pmin(lax::pmax(x, "a"), "b"); }));
   ASSERT_EQ(program.collectives.size(), 2u);
@@ -114,7 +114,7 @@ TEST(Collectives, PmaxAndPminAreAllReducesOfTheirOwn) {
   EXPECT_EQ(program.collectives[1].op, ReduceOp::kMin);
 }
 
-TEST(Collectives, AlongTheLeadingDimensionMoveNothing) {
+TEST(Collectives, AlongTheLeadingDimension_NeedNoTransposeOrReshape) {
   const LoweredProgram program =
       lowered(traced({6, 4}, [](Value x) { return lax::all_gather(lax::psum_scatter(x, "b", 0), "b", 0); }));
   ASSERT_EQ(program.collectives.size(), 2u);
@@ -126,7 +126,7 @@ TEST(Collectives, AlongTheLeadingDimensionMoveNothing) {
   EXPECT_THAT(program.stablehlo, Not(HasSubstr("reshape")));
 }
 
-TEST(Collectives, AlongAnotherDimensionBringItToTheFront) {
+TEST(Collectives, AlongAnotherDimension_TransposeItToTheFront) {
   const LoweredProgram gather = lowered(traced({4, 6}, [](Value x) { return lax::all_gather(x, "b", 1); }));
   EXPECT_EQ(gather.collectives.at(0).count, 24);
   EXPECT_THAT(gather.stablehlo, HasSubstr("-> (tensor<3x4x6xf32>, !stablehlo.token)"));
@@ -150,7 +150,7 @@ TEST(Collectives, AlongAnotherDimensionBringItToTheFront) {
   EXPECT_THAT(swap.stablehlo, HasSubstr("(tensor<2x3x4xf32>) -> tensor<2x12xf32>"));
 }
 
-TEST(Collectives, PpermuteIsPlannedWithItsPairs) {
+TEST(Collectives, Ppermute_IsPlannedWithItsPairs) {
   const LoweredProgram program = lowered(traced({4}, [](Value x) {
     return lax::ppermute(x, "b", {{0, 1}, {1, 2}});
   }));

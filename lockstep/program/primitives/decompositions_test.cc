@@ -82,7 +82,7 @@ TEST(Decompositions, WithoutLapack_GiveWhatLapackGives) {
   }
 }
 
-TEST(Decompositions, StepsOfQr_AreQrTogether) {
+TEST(Decompositions, GeqrfAndHouseholderProduct_GiveQr) {
   for (const Shape& shape : {Shape{3, 5, 5}, Shape{2, 5, 3}, Shape{1, 1}}) {
     const HostArray x = matrices(shape, DType::kF64);
     const Program program = trace({x.aval()}, [](std::span<const Value> in) {
@@ -103,7 +103,7 @@ TEST(Decompositions, StepsOfQr_AreQrTogether) {
   }
 }
 
-TEST(Decompositions, ReflectionsThatAreFewerThanTheColumns_GiveOrthonormalColumns) {
+TEST(Decompositions, FewerReflectionsThanColumns_GiveOrthonormalColumns) {
   const HostArray x = matrices({2, 5, 2}, DType::kF64);
   const Program program = trace({x.aval()}, [](std::span<const Value> in) {
     const std::vector<Value> steps = lax::geqrf(in[0]);
@@ -146,7 +146,7 @@ TEST(Decompositions, ThatOnlyLapackComputes_AreAnErrorWithoutIt) {
               HasSubstr("install OpenBLAS on every host (Debian: libopenblas0-pthread)"));
 }
 
-TEST(Decompositions, TakeMatricesOfTheirDTypesOnly) {
+TEST(Decompositions, OtherDTypesAndShapes_AreRefused) {
   Builder builder;
   const Value complex = builder.input({DType::kC128, {3, 3}}), whole = builder.input({DType::kI32, {3, 3}}),
               tall = builder.input({DType::kF32, {4, 3}}), vector = builder.input({DType::kF32, {4}});

@@ -119,7 +119,7 @@ TEST(Reduction, NoElements_GiveTheNeutralElement) {
   EXPECT_THAT(values, ElementsAre(0, 1, -kInf, kInf, 1, 0, -128, 127, 0, 4294967295.0, -1));
 }
 
-TEST(Reduction, OverSeveralDimensionsKeepsTheOthersInOrder) {
+TEST(Reduction, OverSeveralDimensions_KeepsTheOthersInOrder) {
   HostArray x = filled(0, {2, 3, 2});
   std::iota(x.values.begin(), x.values.end(), 1);
   auto results = evaluate(
@@ -135,7 +135,7 @@ TEST(Reduction, OverSeveralDimensionsKeepsTheOthersInOrder) {
   EXPECT_THAT(results[3].values, ElementsAre(11, 12));
 }
 
-TEST(Reduction, MaxAndMinGiveNanWhereThereIsOne) {
+TEST(Reduction, MaxAndMinOfValuesWithNan_GiveNan) {
   auto results = evaluate(
       [](auto v) {
         return std::vector{lax::reduce_max(v[0], {0}), lax::reduce_min(v[0], {0})};
@@ -145,7 +145,7 @@ TEST(Reduction, MaxAndMinGiveNanWhereThereIsOne) {
   EXPECT_TRUE(std::isnan(results[1].values[0]));
 }
 
-TEST(ArgMax, TakesTheFirstOfEqualsAndNanBeforeAll) {
+TEST(ArgMax, TakesTheFirstOfEqualElements_AndNanFirst) {
   auto places = [](const HostArray& rows) {
     auto results = evaluate(
         [](auto v) {
@@ -230,7 +230,7 @@ HostArray written_out(const HostArray& lhs, const HostArray& rhs, const DotGener
   return out;
 }
 
-TEST(DotGeneral, RandomDimensions_GiveTheSumWrittenOut) {
+TEST(DotGeneral, RandomDimensions_EqualTheSumInLoops) {
   std::mt19937 bits(7);
   auto below = [&bits](std::size_t n) { return static_cast<std::size_t>(bits() % n); };
   struct Case {
@@ -293,7 +293,7 @@ TEST(DotGeneral, InvalidDimensions_ThrowShapeError) {
   EXPECT_THROW(dot({{1, 0}, {0}, {}, {}}), ShapeError);
 }
 
-TEST(Threefry, GivesTheKnownAnswers) {
+TEST(Threefry, KnownInputs_GiveTheKnownAnswers) {
   constexpr double kOnes = 0xffffffff;
   auto words = [](std::vector<double> values) { return HostArray{DType::kU32, {3}, std::move(values)}; };
   auto results = evaluate(
