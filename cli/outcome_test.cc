@@ -46,8 +46,7 @@ TEST(ClosingReport, ManyProcesses_AreNamedInPartAndCounted) {
   std::vector<Fate> fates(12, Fate{.pid = 1, .outcome = Outcome{.exit_code = 1}});
   EXPECT_EQ(closing_report("it broke: died: exit status 1", {0}, fates),
             "the job failed: it broke: died: exit status 1\n  as a consequence: processes 1, 2, 3, 4, 5, 6, "
-            "7, 8 and 3 more died: exit "
-            "status 1");
+            "7, 8 and 3 more died: exit status 1");
 }
 
 }  // namespace

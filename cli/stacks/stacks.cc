@@ -43,8 +43,7 @@ std::string why_refused(const watch::ProcessState& process, int pid, int error) 
       return "the system forbids ptrace; as root, or in a container with --cap-add SYS_PTRACE, it is allowed";
     case 1:
       return "the system allows ptrace only to a process's ancestors (kernel.yama.ptrace_scope is 1); run "
-             "this as "
-             "root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0";
+             "this as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=0";
     case 2:
       return "the system allows ptrace only to root (kernel.yama.ptrace_scope is 2); run this as root";
     default:

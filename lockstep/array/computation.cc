@@ -110,8 +110,7 @@ std::string Computation::how_compiled() const {
   }
   return fmt::format(
       "partitioned in {:.3f} s, lowered in {:.3f} s, {}; on each device {} of arguments, {} of results and "
-      "{} "
-      "besides",
+      "{} besides",
       impl_->partitioning.count(), impl_->lowering.count(), impl_->report.to_string(),
       bytes(cost.argument_bytes), bytes(cost.output_bytes), bytes(cost.temporary_bytes));
 }
@@ -128,8 +127,7 @@ class Placement {
     } else if (!(sharding.mesh() == sharding_->mesh())) {
       fail<ShardingError>(
           "[jit] {} has {}, but {} has {}: all arrays of a computation are over one mesh (at {}). Move one "
-          "with "
-          "device_put",
+          "with device_put",
           what_, describe(*sharding_), what, describe(sharding), CallSiteScope::current().to_string());
     }
   }
@@ -199,8 +197,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (aval.varying.empty()) continue;
     fail<TraceError>(
         "[jit] result array {} is {}, one device's own value along '{}': it has left its shard_map. Return "
-        "it "
-        "from the function under shard_map, which its out_specs make global",
+        "it from the function under shard_map, which its out_specs make global",
         i, to_string(aval), aval.varying.front());
   }
   const bool committed = placement.get().has_value();
@@ -236,8 +233,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (type.committed && wanted && !(*wanted == type.sharding)) {
       fail<ShardingError>(
           "[jit] argument array {} ({}) has {}, but in_shardings asks for {} (at {}); move it with "
-          "device_put, or "
-          "leave in_shardings out",
+          "device_put, or leave in_shardings out",
           i, to_string(type.aval), type.sharding.to_string(), wanted->to_string(),
           CallSiteScope::current().to_string());
     }

@@ -232,8 +232,7 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
       std::int64_t below = shape[d] - shape[d] % count;
       fail<ShardingError>(
           "{} dimension {} of the local data of shape {} has {} elements, which this process's {} parts of "
-          "it "
-          "do not divide (axis {} of {} devices; remainder {}); the nearest sizes that fit are {} and {} "
+          "it do not divide (axis {} of {} devices; remainder {}); the nearest sizes that fit are {} and {} "
           "({})",
           what, d, to_string(shape), shape[d], count, sharding.spec().to_string(), parts[d], shape[d] % count,
           below, below + count, where());

@@ -328,8 +328,7 @@ class ExecutableFile {
     if (!bytes.starts_with(kMagic)) {
       fail(
           "[load_executable] the file is of another version of Lockstep, or was cut off: it begins with "
-          "\"{}\", "
-          "which should be \"{}\"",
+          "\"{}\", which should be \"{}\"",
           bytes.substr(0, bytes.find('\n')), kMagic.substr(0, kMagic.size() - 1));
     }
     const std::string_view rest = bytes.substr(std::min(bytes.size(), kMagic.size() + kDigest));

@@ -57,8 +57,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   if (arrays.empty() && !dtype) {
     fail<DTypeError>(
         "{} expected the dtype as the fourth argument (at {}): process {} of {} has no device of {}, so it "
-        "has "
-        "no array to take the dtype from",
+        "has no array to take the dtype from",
         kWhat, at, runtime.process_index(), runtime.process_count(), sharding.to_string());
   }
   const DType of_all = dtype ? *dtype : arrays.front().dtype();

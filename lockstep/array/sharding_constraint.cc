@@ -38,8 +38,7 @@ Array with_sharding_constraint(const Array& x, const Sharding& sharding, std::so
   if (sharding.spec().entries().size() > x.shape().size()) {
     fail<ShardingError>(
         "[with_sharding_constraint] {} has {} entries, but {} has {} dimensions (at {}); give at most one "
-        "entry "
-        "for each",
+        "entry for each",
         sharding.spec().to_string(), sharding.spec().entries().size(), to_string(x.aval()), x.ndim(),
         CallSiteScope::current().to_string());
   }

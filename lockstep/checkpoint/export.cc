@@ -156,8 +156,7 @@ void export_contents(const Job& job, const std::string& folder, const Contents& 
     if (storage::locate(folder).is_object) {
       fail<CheckpointError>(
           "[checkpoint] export {}: several processes cannot write one object; save a checkpoint there, and "
-          "use "
-          "lockstep ckpt export",
+          "use lockstep ckpt export",
           folder);
     }
     std::vector<safetensors::Tensor> tensors;

@@ -59,8 +59,7 @@ class Opener {
     if (opened_->manifest_.files.empty()) {
       fail<CheckpointError>(
           "[checkpoint] {} is no checkpoint: it has no {}, no {} and no {} file; of a folder of steps, name "
-          "one "
-          "step",
+          "one step",
           url, kManifestName, kIndexName, kSafetensors);
     }
   }

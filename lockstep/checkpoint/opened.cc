@@ -120,8 +120,7 @@ void Opened::check_tile(const std::string& path, const Part& part, std::size_t t
   if (tile_sum(box, unit, memory, element) == part.sums.substr(tile * kSumDigits, kSumDigits)) return;
   fail<CheckpointError>(
       "[checkpoint] {} is damaged: the checksum of [{}] of {} does not fit; restore an earlier step, and "
-      "check "
-      "the disk",
+      "check the disk",
       file(part.file).url(), to_string(placed_in(part.box, box)), shown(path));
 }
 

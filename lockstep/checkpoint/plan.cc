@@ -143,8 +143,7 @@ std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std
   const auto fail_other = [&](std::size_t process) {
     fail<CheckpointError>(
         "[checkpoint] {}: {} saves another tree than process 0: other paths, shapes or shardings; save the "
-        "same on all "
-        "processes",
+        "same on all processes",
         what, who(process));
   };
   for (std::size_t process = 1; process < all.size(); ++process)
@@ -159,8 +158,7 @@ std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std
       if (each || one) continue;
       fail<CheckpointError>(
           "[checkpoint] {}: {} is on devices of process {} according to process 0, and on those of process "
-          "{} according "
-          "to {}; save the same on all processes",
+          "{} according to {}; save the same on all processes",
           what, leaves[std::stoul(leaf)].path, owner.get<int>(), said, who(process));
     }
     places[std::stoul(leaf)] = one ? Place::kOne : Place::kEach;

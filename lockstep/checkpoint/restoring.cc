@@ -125,8 +125,7 @@ class Restoring {
     auto unused = [&](const std::string& path, const std::string& what) {
       fail<CheckpointError>(
           "[checkpoint] {} has {}, {}, for which the tree to restore has no place; restore into the "
-          "structure "
-          "that was saved, or say `partial`",
+          "structure that was saved, or say `partial`",
           opened_.url(), name_of(path), what);
     };
     for (const auto& [path, info] : opened_.manifest().arrays)

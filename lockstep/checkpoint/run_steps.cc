@@ -38,8 +38,7 @@ std::optional<std::int64_t> RunSteps::latest(const std::string& url) const {
     const auto& [step, why] = *damaged.rbegin();
     fail<CheckpointError>(
         "[checkpoint] {}: which step was saved last is not known, because step {} is damaged ({}); restore "
-        "another one by "
-        "its number, or remove this one with: lockstep ckpt rm {}/{}",
+        "another one by its number, or remove this one with: lockstep ckpt rm {}/{}",
         url, step, why, url, step_name(step));
   }
   return last == steps.end() ? std::nullopt : std::optional(last->step);

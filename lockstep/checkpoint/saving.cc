@@ -118,8 +118,7 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       if (name_.ends_with(ending))
         fail<CheckpointError>(
             "[checkpoint] save {}: a checkpoint is a folder, and `restore` reads what ends with {} as one "
-            "file; choose "
-            "another name, or write safetensors files with checkpoint::export_hf",
+            "file; choose another name, or write safetensors files with checkpoint::export_hf",
             url_, ending);
     }
     std::set<std::string> taken;
@@ -358,16 +357,14 @@ void Saving::publish(const std::vector<std::string>& reports) {
   if (open_->store->exists(name_ + "/" + kManifestName)) fail_there_already();
   fail<CheckpointError>(
       "[checkpoint] save {}: there is a folder of this name that is no checkpoint; move it away, or choose "
-      "another name "
-      "or step",
+      "another name or step",
       url_);
 }
 
 void Saving::fail_there_already() const {
   fail<CheckpointError>(
       "[checkpoint] save {}: it is there already, and nothing that is published is overwritten; choose "
-      "another name or "
-      "step, or remove it first",
+      "another name or step, or remove it first",
       url_);
 }
 

@@ -111,8 +111,7 @@ std::optional<Place> gce_tpu_place(const Environment& environment, const System&
   if (!endpoints) {
     fail<InitializationError>(
         "the metadata server gives this process only a part of its place in a job: agent-worker-number={} "
-        "set, "
-        "worker-network-endpoints missing; set LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and "
+        "set, worker-network-endpoints missing; set LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and "
         "LOCKSTEP_PROCESS_ID, or LOCKSTEP_CLUSTER=none for a job of one process",
         unquoted(*number));
   }

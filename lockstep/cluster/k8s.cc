@@ -72,9 +72,8 @@ std::optional<Place> k8s_place(const Environment& environment, const System& sys
     fail<InitializationError>(
         "Kubernetes started this pod as process {} of {} ({}), but it has no subdomain by which the pods can "
         "find each other (/etc/hosts has no name that starts with '{}.'); make a headless service "
-        "(`clusterIP: "
-        "None`, `publishNotReadyAddresses: true`) and name it as `subdomain` in the pod's template, or set "
-        "LOCKSTEP_COORDINATOR_ADDRESS",
+        "(`clusterIP: None`, `publishNotReadyAddresses: true`) and name it as `subdomain` in the pod's "
+        "template, or set LOCKSTEP_COORDINATOR_ADDRESS",
         place.process_id, place.num_processes, place.why, host);
   }
   if (job_index) job = without_end(job, "-" + job_index->value, job_index->to_string());

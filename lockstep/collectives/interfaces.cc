@@ -147,8 +147,7 @@ std::string choose_interface(const InterfacesSeen& seen) {
   fail(
       "this job is on several hosts, but nothing says by which network interface the others are reached: the "
       "coordinator's address leads to this host itself, there is no default route, and there are {}. Name "
-      "one in "
-      "LOCKSTEP_INTERFACE",
+      "one in LOCKSTEP_INTERFACE",
       fmt::join(seen.with_addresses, ", "));
 }
 

@@ -13,8 +13,7 @@ std::shared_ptr<Network> Network::open(const NetworkOptions& options) {
   if (options.network == "ucx" && options.tls != nullptr) {
     fail(
         "LOCKSTEP_NETWORK is \"ucx\", but the data between hosts are to be encrypted, which UCX cannot do: "
-        "set "
-        "it to tcp, or do not ask for encryption (lockstep run --encrypt, LOCKSTEP_DATA_TLS)");
+        "set it to tcp, or do not ask for encryption (lockstep run --encrypt, LOCKSTEP_DATA_TLS)");
   }
   if (options.network == "ucx") return open_ucx_network(options);
   if (options.network == "tcp") return open_tcp_network(options);
@@ -35,8 +34,7 @@ void throw_other_encryption(bool own) {
   const auto does = [](bool encrypts) { return encrypts ? "encrypts" : "does not encrypt"; };
   fail(
       "this process {} the data that it sends to other hosts, but the other one {} its own: give all "
-      "processes "
-      "of the job LOCKSTEP_DATA_TLS=1 (lockstep run --encrypt), or none",
+      "processes of the job LOCKSTEP_DATA_TLS=1 (lockstep run --encrypt), or none",
       does(own), does(!own));
 }
 

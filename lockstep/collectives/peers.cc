@@ -393,8 +393,7 @@ void Peers::Impl::lose(const std::shared_ptr<Connection>& connection) {
 void Peers::Impl::refuse(const Connection& connection, const std::string& trouble) {
   const std::string text = fmt::format(
       "process {} of {} ended its connection to {}, which sent an invalid message: {}; run the same version "
-      "of "
-      "Lockstep in all processes",
+      "of Lockstep in all processes",
       options_.process_index, options_.process_count, describe(connection.process), trouble);
   tell_failure(text);
   events_.on_failure(text);
@@ -479,8 +478,7 @@ void Peers::Impl::throw_late(int process, steady_clock::duration waited) const {
 void Peers::Impl::throw_without_descriptor(int process) const {
   fail(
       "process {} of {} cannot take the memory that {} shares with it: it has as many open files as it may "
-      "have "
-      "(ulimit -n); give it more, or close some",
+      "have (ulimit -n); give it more, or close some",
       options_.process_index, options_.process_count, describe(process));
 }
 
@@ -496,18 +494,15 @@ void Peers::Impl::throw_unreachable(int process) const {
   }
   if (is_remote(options_, process)) {
     fail<PeerFailure>(
-        "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): "
-        "{}. It has "
-        "died, or the network between the hosts does not let them talk; LOCKSTEP_INTERFACE names the "
-        "network "
-        "interface to use",
+        "process {} of {} (host {}) cannot be reached over the network from process {} of {} (host {}): {}. "
+        "It has died, or the network between the hosts does not let them talk; LOCKSTEP_INTERFACE names the "
+        "network interface to use",
         process, options_.process_count, peer.host, options_.process_index, options_.process_count, own_.host,
         peer.trouble);
   }
   fail(
-      "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do "
-      "not run on "
-      "one host, or run in network namespaces of their own or as different users",
+      "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do not "
+      "run on one host, or run in network namespaces of their own or as different users",
       options_.process_index, options_.process_count, own_.host, process, options_.process_count, peer.host);
 }
 

@@ -141,8 +141,7 @@ void Peers::Impl::throw_without_common_tls(int process, const Address& target) c
   };
   fail(
       "process {} of {} (host {}) {}, but process {} of {} (host {}) {}: set {} for all processes of the "
-      "job, or "
-      "for none",
+      "job, or for none",
       options_.process_index, options_.process_count, own_.host, does(own_.protection), process,
       options_.process_count, target.host, does(target.protection),
       certificates ? "LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_AUTHORITY"

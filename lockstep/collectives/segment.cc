@@ -60,8 +60,7 @@ Segment Segment::open(const FileDescriptor& fd, int members) {
   if (fstat(fd.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != segment_bytes(members)) {
     fail(
         "the shared memory that a peer handed over is not of the size that {} members need ({} bytes, "
-        "expected {}): "
-        "are all processes built from the same version?",
+        "expected {}): are all processes built from the same version?",
         members, status.st_size, segment_bytes(members));
   }
   Segment segment(fd, members);

@@ -81,8 +81,7 @@ void Agent::fail_call(const std::string& what, const Status& status) {
   if (!status.service_error && status.code == Code::kResourceExhausted) {
     lockstep::fail<Error>(
         "[{}] {} failed: it is more than the coordinator at {} takes in one message ({}); put large data "
-        "into a "
-        "file that all can read, or into several keys",
+        "into a file that all can read, or into several keys",
         self(), what, options_.address, status.message);
   }
   lockstep::fail<Error>("[{}] {} failed: {} ({})", self(), what, status.message, to_string(status.code));

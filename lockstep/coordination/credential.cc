@@ -80,11 +80,11 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
   std::string ours = name_job(identity_.job_id, identity_.attempt);
   if (!credential) {
     if (accepts_unproved()) return std::nullopt;
-    return denied(fmt::format(
-        "the coordinator serves {}, and only processes that prove to belong to it, which the caller does "
-        "not: "
-        "a process of Lockstep needs the same LOCKSTEP_JOB_SECRET; a process of JAX is let in by --allow-jax",
-        ours));
+    return denied(
+        fmt::format("the coordinator serves {}, and only processes that prove to belong to it, which the "
+                    "caller does not: a process of Lockstep needs the same LOCKSTEP_JOB_SECRET; a process of "
+                    "JAX is let in by --allow-jax",
+                    ours));
   }
   pb::IdentityMessage message;
   if (!message.ParseFromArray(credential->data(), static_cast<int>(credential->size()))) {

@@ -38,15 +38,13 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
   if (register_timeout_.count() <= 0 || heartbeat_timeout_.count() <= 0 || shutdown_timeout_.count() < 0) {
     fail<InitializationError>(
         "a coordinator needs register and heartbeat timeouts above zero and a shutdown timeout of at least "
-        "zero, "
-        "got {} s, {} s and {} s",
+        "zero, got {} s, {} s and {} s",
         seconds(register_timeout_), seconds(heartbeat_timeout_), seconds(shutdown_timeout_));
   }
   if (keep_ && recoverable_) {
     fail<InitializationError>(
         "a coordinator stays for later starts of its job, or lets single processes come again, not both: "
-        "give "
-        "either keep or recoverable");
+        "give either keep or recoverable");
   }
   in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
 }
@@ -69,8 +67,7 @@ std::optional<Status> StateMachine::refusal(std::uint64_t service) const {
   if (service == incarnation_) return std::nullopt;
   Status status = Status::of_service(Code::kInternal,
                                      "this is another coordinator than the one that the process registered "
-                                     "with: the coordinator was restarted; "
-                                     "start the job again");
+                                     "with: the coordinator was restarted; start the job again");
   status.right_service_incarnation = incarnation_;
   return status;
 }

@@ -80,8 +80,7 @@ std::string try_with(const HostPort& address, const TlsFiles& files, std::chrono
     if (first && some.front() != 0x15 && some.front() != 0x16) {
       return fmt::format(
           "it does not speak TLS, but this process has certificates: give the coordinator certificates by {} "
-          "too, "
-          "or unset them here",
+          "too, or unset them here",
           kVariables);
     }
     session->receive(some);
@@ -89,8 +88,7 @@ std::string try_with(const HostPort& address, const TlsFiles& files, std::chrono
     if (!was_open && session->is_open() && !session->names(address.host)) {
       return fmt::format(
           "its certificate does not name '{}' in its subjectAltName: make one that does, or give the "
-          "coordinator's "
-          "address as the certificate names it",
+          "coordinator's address as the certificate names it",
           address.host);
     }
   }

@@ -99,8 +99,7 @@ class Reading {
     if (convention < kOldestConvention || convention > kNewestConvention) {
       fail<Error>(
           "[import_jax_export] '{}' has calling convention {}; expected {} to {}: export it with JAX 0.10.2, "
-          "or "
-          "set jax_export_calling_convention_version there",
+          "or set jax_export_calling_convention_version there",
           name_, convention, kOldestConvention, kNewestConvention);
     }
   }
@@ -115,8 +114,7 @@ class Reading {
     if (effects.empty()) return;
     fail<Error>(
         "[import_jax_export] '{}' has effects ({}), such as callbacks and debug.print; expected none: export "
-        "the "
-        "function without them",
+        "the function without them",
         name_, effects);
   }
 
@@ -155,8 +153,7 @@ class Reading {
         if (sharding->named_sharding() == nullptr && sharding->hlo_sharding_proto() != nullptr) {
           fail<Error>(
               "[import_jax_export] '{}' has shardings without axes' names, of a JAX before 2026; export it "
-              "with "
-              "JAX 0.10.2",
+              "with JAX 0.10.2",
               name_);
         }
         set(sharding->named_sharding());

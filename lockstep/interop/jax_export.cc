@@ -49,8 +49,7 @@ PartitionSpec spec_over(const Mesh& mesh, const MeshAxes& axes,
   if (sizes != mesh.shape()) {
     fail<ShardingError>(
         "[import_jax_export] '{}' was exported for a mesh of {}, and is called on {}; make one with axes of "
-        "these "
-        "sizes, in this order",
+        "these sizes, in this order",
         function, text_of(axes), mesh.to_string());
   }
   std::vector<std::vector<std::string>> entries;
@@ -173,8 +172,7 @@ ExportedFunction::Function with_derivative(const std::shared_ptr<const Exported>
         [exported](const std::vector<Array>&) -> std::pair<std::vector<Array>, std::vector<Array>> {
       fail<TraceError>(
           "[import_jax_export] '{}' is differentiated (at {}), and has no derivative of this order; export "
-          "it with "
-          "serialize(vjp_order=1), or higher",
+          "it with serialize(vjp_order=1), or higher",
           exported->name, CallSiteScope::current().to_string());
     };
     const auto never = [](const std::vector<Array>& residuals, const std::vector<Array>&) {

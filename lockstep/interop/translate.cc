@@ -166,8 +166,7 @@ class Run : public Surroundings {
     if (name.starts_with("sdy.")) {
       fail<Error>(
           "[import_jax_export] the module has {}{}, a program of single devices (shard_map), which is not "
-          "read here; "
-          "export the function without it",
+          "read here; export the function without it",
           name, where(operation));
     }
     std::vector<std::optional<Scalar>> constants;

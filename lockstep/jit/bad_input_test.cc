@@ -119,8 +119,7 @@ std::vector<BadInput> bad_inputs() {
          jit([](Array x, Array y) { return x + y; })(x, y);
        },
        {"[jit] argument array 0 has NamedSharding(Mesh(x=4), P('x')) on devices 0,1,2,3, but argument array "
-        "1 has "
-        "NamedSharding(Mesh(x=2, y=2), P('x'))",
+        "1 has NamedSharding(Mesh(x=2, y=2), P('x'))",
         "Move one with device_put"}},
       {"Jit_ArraysOverTheDevicesInAnotherOrder",
        [=] {
@@ -137,8 +136,7 @@ std::vector<BadInput> bad_inputs() {
       {"ShardMap_ResultThatIsNotReplicated",
        [=] { shard_map(same, {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {P()}})(waves({4})); },
        {"result 0 (f32[1]{x}) differs between the devices along 'x', but its out_spec P() says that they "
-        "have the "
-        "same",
+        "have the same",
         "name 'x' in the spec, or reduce over it with psum or pmean"}},
       {"ShardMap_SizeNotDivided",
        [=] { shard_map(same, {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {P("x")}})(waves({6})); },

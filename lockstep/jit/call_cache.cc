@@ -169,8 +169,7 @@ void CallCache::warn_if_often(const CallEntry& made) {
   logging::warning(
       "[{}] {}{} is compiled for the fifth time within {} calls: {}, in the nearest that is kept. Each new "
       "shape, dtype, sharding, structure or compiled-in number takes a compilation: give arrays of few "
-      "shapes, "
-      "and take numbers that change as Array",
+      "shapes, and take numbers that change as Array",
       operation_, name_, made_at(), calls, *nearest);
 }
 

@@ -79,8 +79,7 @@ ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOpti
     if (aval.shape.empty()) {
       fail<ShapeError>(
           "[scan] {} is {}, a scalar, which has no elements to go through (at {}); an array of them has a "
-          "leading "
-          "dimension, and what is the same in all steps belongs in the carry or is used from outside",
+          "leading dimension, and what is the same in all steps belongs in the carry or is used from outside",
           outline.paths[i], to_string(aval), site.to_string());
     }
     if (length.value_or(aval.shape.front()) != aval.shape.front()) {
@@ -322,8 +321,7 @@ std::vector<Array> Branches::emit() {
     if (outlines_[b].paths != outlines_[0].paths || outlines_[b].structure != outlines_[0].structure) {
       fail<TraceError>(
           "[{}] the branches give different structures: {} gives {} arrays{}, and {} gives {} arrays{} (at "
-          "{}); give "
-          "the same from each",
+          "{}); give the same from each",
           operation_, name(0), outlines_[0].paths.size(),
           outlines_[0].structure.empty() ? "" : " and " + outlines_[0].structure, name(b),
           outlines_[b].paths.size(), outlines_[b].structure.empty() ? "" : " and " + outlines_[b].structure,
@@ -338,8 +336,7 @@ std::vector<Array> Branches::emit() {
       if (aval.shape != given[k].shape || !meet) {
         fail<TraceError>(
             "[{}] the branches give different types: {} is {} of {} and {} of {} (at {}); give the same "
-            "shape and "
-            "dtype from each, with reshape or astype",
+            "shape and dtype from each, with reshape or astype",
             operation_, outlines_[0].paths[k], to_string(Aval{aval.dtype, aval.shape}), name(0),
             to_string(Aval{given[k].dtype, given[k].shape}), name(b), site_.to_string());
       }

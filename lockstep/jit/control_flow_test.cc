@@ -322,8 +322,7 @@ TEST(ControlFlow, ArgumentsThatDoNotFit_AreErrors) {
              std::vector<Array>{x}, x);
        },
        {"[scan] the carry changes its structure: it starts with 1 arrays and carry.size()=1, and a step "
-        "gives 2 "
-        "arrays, there carry[1] and carry.size()=2"}},
+        "gives 2 arrays, there carry[1] and carry.size()=2"}},
       {[&] {
          scan([](Array c, std::pair<Array, Array> x) { return std::pair(c, x.first); }, x,
               std::pair(x, ones({4})));

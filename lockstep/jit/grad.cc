@@ -28,8 +28,7 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
   if (!loss.shape.empty() || !is_floating(loss.dtype)) {
     fail<TraceError>(
         "[grad] expected a function whose value is a floating scalar, got {} (at {}); reduce it with sum or "
-        "mean, "
-        "and convert integers with astype",
+        "mean, and convert integers with astype",
         to_string(loss), site.to_string());
   }
   // Outputs that are handed through are like any other, with derivatives of their own around this one.

@@ -241,8 +241,7 @@ void JitCache::check_static(const Signature& signature) const {
     if (each < -count || each >= count) {
       fail<TraceError>(
           "[jit] static_argnums has {}, but the function (at {}) is called with {} arguments; give numbers "
-          "of "
-          "0 to {}, or of -{} to -1",
+          "of 0 to {}, or of -{} to -1",
           each, site().to_string(), count, count - 1, count);
     }
   }
@@ -250,8 +249,7 @@ void JitCache::check_static(const Signature& signature) const {
     if (!is_static(static_cast<std::size_t>(argument), signature.num_arguments())) continue;
     fail<TraceError>(
         "[jit] argument {} of the function (at {}) is among static_argnums, but holds arrays, whose values "
-        "are "
-        "not known when it is compiled; leave it out there",
+        "are not known when it is compiled; leave it out there",
         argument, site().to_string());
   }
 }

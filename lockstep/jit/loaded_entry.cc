@@ -70,8 +70,7 @@ std::string serialize_entry(const CallEntry& entry) {
   if (std::ranges::find(entry.kinds, Signature::Word::kHere) != entry.kinds.end()) {
     fail(
         "[serialize] an argument has a Static value or a pointer to a function, which another process does "
-        "not "
-        "know: give numbers, strings or enums");
+        "not know: give numbers, strings or enums");
   }
   CallDescription call{.arguments = texts_of(entry.signature, entry.kinds), .results = {}};
   const auto type = std::ranges::find(entry.kinds, Signature::Word::kResult) - entry.kinds.begin();
@@ -88,8 +87,8 @@ std::shared_ptr<const CallEntry> load_entry(std::string_view bytes, const tree::
   if (paths != file.call.results) {
     fail(
         "[load_executable] the function's result has the arrays [{}], but the type (or `like`) that you give "
-        "has "
-        "[{}]: give the function's result type, and for one with containers a `like` with as many elements",
+        "has [{}]: give the function's result type, and for one with containers a `like` with as many "
+        "elements",
         fmt::join(file.call.results, ", "), fmt::join(paths, ", "));
   }
   auto entry = std::make_shared<CallEntry>();

@@ -267,8 +267,7 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
     in_specs_.push_back(PartitionSpec());
     if (array.is_fully_addressable() || array.is_fully_replicated()) continue;
     fail<ShardingError>(
-        "[pmap] the function (at {}) uses an array from outside, {}, that is also on other processes; "
-        "make "
+        "[pmap] the function (at {}) uses an array from outside, {}, that is also on other processes; make "
         "it replicated first, with out_shardings or multihost::process_allgather",
         site.to_string(), array.to_string());
   }

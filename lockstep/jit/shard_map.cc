@@ -111,8 +111,7 @@ Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::s
       continue;
     fail<ShardingError>(
         "[shard_map] result {} ({}) differs between the devices along '{}', but its out_spec {} says that "
-        "they "
-        "have the same (at {}); name '{}' in the spec, or reduce over it with psum or pmean",
+        "they have the same (at {}); name '{}' in the spec, or reduce over it with psum or pmean",
         result, to_string(array.aval()), axis, spec.to_string(), site_, axis);
   }
   for (const std::string& axis : named) {

@@ -54,8 +54,7 @@ void Files::write(File& file, bool lines, const std::string& head, const std::st
     if (file.left_out++ == 0) {
       logging::warning(
           "[metrics::log] metrics cannot be written: {}. The program goes on, and each call tries again; "
-          "make "
-          "room, or give another folder with LOCKSTEP_LOG_DIR or `lockstep run --log-dir`",
+          "make room, or give another folder with LOCKSTEP_LOG_DIR or `lockstep run --log-dir`",
           error.what());
     }
   }

@@ -136,8 +136,7 @@ void check_attention(std::string_view operation, const Operand& query, const Ope
   if (!fits) {
     fail<ShapeError>(
         "[{}] query {}, key {} and value {} do not fit{}; expected [batch, queries, heads, features] and "
-        "twice "
-        "[batch, keys, heads or a divisor of them, features]",
+        "twice [batch, keys, heads or a divisor of them, features]",
         operation, to_string(query.aval()), to_string(key.aval()), to_string(value.aval()), ops::at());
   }
   const Shape of_scores = {q[0], q[2], q[1], k[1] * devices};

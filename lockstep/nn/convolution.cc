@@ -32,8 +32,7 @@ Integers places(const std::string& spec, const std::string& order, const Aval& o
   if (sorted != expected || dims.size() != of.shape.size()) {
     fail<ShapeError>(
         "[conv_general_dilated] dimension numbers \"{}\" do not name the dimensions of {}: expected the "
-        "letters "
-        "\"{}\", each once{}",
+        "letters \"{}\", each once{}",
         spec, to_string(of), order, ops::at());
   }
   return dims;

@@ -34,8 +34,7 @@ Shape broadcast_shapes(std::string_view operation, std::span<const Aval> operand
         }
         fail<ShapeError>(
             "[{}] shapes {} do not broadcast: dimension {} has sizes {} and {}{}; sizes, counted from the "
-            "last "
-            "dimension, must be equal or 1",
+            "last dimension, must be equal or 1",
             operation, names, offset + i, size, mine, at());
       }
       if (size == 1) size = mine;

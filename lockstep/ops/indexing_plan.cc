@@ -68,8 +68,7 @@ void check_indices(std::string_view operation, const Aval& indices) {
   if (indices.dtype == DType::kBool) {
     fail<DTypeError>(
         "[{}] an array of bools chooses a number of elements that is not known when it is traced{}; use "
-        "where, "
-        "or nonzero with a size",
+        "where, or nonzero with a size",
         operation, at());
   }
   if (!is_integer(indices.dtype)) {
@@ -109,8 +108,7 @@ IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const 
       if (n < -size || n >= size) {
         fail<ShapeError>(
             "[{}] index {} is not one of dimension {} of {}, which has size {}{}; count from 0, or from -1 "
-            "at "
-            "the end",
+            "at the end",
             operation, n, d, to_string(x), size, at());
       }
       const std::int64_t at = n < 0 ? n + size : n;

@@ -231,8 +231,7 @@ Array matrix_norm(const Array& y, double ord, bool keepdims) {
   if (y.ndim() != 2 || (size != 1 && size != 2 && !std::isinf(size))) {
     fail(
         "[linalg::norm] expected a vector, or a matrix and an ord of 1, -1, 2, -2, infinity or -infinity, "
-        "got {} "
-        "and {}{}; pass an axis for norms of vectors, or no ord for the norm over all elements",
+        "got {} and {}{}; pass an axis for norms of vectors, or no ord for the norm over all elements",
         to_string(y.aval()), ord, ops::at());
   }
   const Array norms = size == 2 ? svdvals(y) : sum(abs(y), std::isinf(size) ? 1 : 0);

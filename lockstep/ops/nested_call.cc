@@ -110,8 +110,7 @@ bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
     };
     fail<TraceError>(
         "[{}] the carry changes its structure: it starts with {}, and a step gives {} (at {}); give as many "
-        "arrays "
-        "and the same numbers from each step",
+        "arrays and the same numbers from each step",
         operation_, text(outline_, differ.in1), text(outline, differ.in2), site_);
   }
   bool settled = true;
@@ -123,8 +122,7 @@ bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
     if (given.shape != aval.shape || (given.dtype != aval.dtype && !grows)) {
       fail<TraceError>(
           "[{}] the carry changes its type: {} is {} at the start and {} after a step (at {}); give the same "
-          "shape "
-          "and dtype from each step, with reshape or astype, or start with another",
+          "shape and dtype from each step, with reshape or astype, or start with another",
           operation_, outline_.paths[i], to_string(Aval{aval.dtype, aval.shape, aval.weak_type, {}}),
           to_string(Aval{given.dtype, given.shape, given.weak_type, {}}), site_);
     }

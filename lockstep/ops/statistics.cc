@@ -157,8 +157,7 @@ Array average(const Operand& x, const Operand& weights, ReduceOptions options) {
   if (!of_axes && weights.shape() != shape) {
     fail<ShapeError>(
         "[average] weights {} do not fit {}{}; expected one for each element, or, with an axis, for each "
-        "element "
-        "along it, of shape {}",
+        "element along it, of shape {}",
         to_string(weights.aval()), to_string(x.aval()), ops::at(), to_string(axes.empty() ? shape : along));
   }
   Array w = weights.as_array();

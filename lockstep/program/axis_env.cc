@@ -19,8 +19,7 @@ thread_local AxisEnv current_env;
   if (names.empty()) {
     fail<ShardingError>(
         "there is no mesh axis '{}' here: collectives over named axes work inside of pmap and shard_map, and "
-        "of "
-        "vmap with an axis_name",
+        "of vmap with an axis_name",
         axis);
   }
   fail<ShardingError>("there is no mesh axis '{}' here; the axes are ({})", axis, fmt::join(names, ", "));

@@ -162,8 +162,7 @@ void Runtime::check_healthy(bool spans_processes) {
     if (is_forked()) {
       lockstep::fail<Error>(
           "a computation in a process that was forked after initialize() from process {} of {}: it has none "
-          "of "
-          "that one's threads and connections; compute before the fork or in the parent, or start another "
+          "of that one's threads and connections; compute before the fork or in the parent, or start another "
           "program instead",
           process_index(), process_count());
     }

@@ -173,8 +173,7 @@ void Plan::end_at_read(const std::string& what) {
   write();
   fail<DescribedError>(
       "{} is read (at {}), and has no elements: the devices of {} are only described, and nothing is "
-      "computed. "
-      "A plan ends here; to compute, unset LOCKSTEP_TOPOLOGY",
+      "computed. A plan ends here; to compute, unset LOCKSTEP_TOPOLOGY",
       what, site, topology_);
 }
 

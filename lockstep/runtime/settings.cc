@@ -322,8 +322,7 @@ std::string banner(const Settings& settings, const Joined& joined) {
   if (!settings.topology.empty()) {
     return fmt::format(
         "planning for {}, which is only described: {} devices of {} {}; programs are compiled, and nothing "
-        "is "
-        "computed",
+        "is computed",
         settings.topology, joined.global_devices, place.num_processes,
         place.num_processes == 1 ? "process" : "processes");
   }

@@ -73,8 +73,7 @@ void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv&
     const std::int64_t below = size / n * n, above = below + n;
     fail<ShardingError>(
         "{}dimension {} of {} has {} elements, which mesh {} {} of {} devices {} not divide (remainder "
-        "{}){}; "
-        "the nearest {}",
+        "{}){}; the nearest {}",
         tag(what), d, to_string(aval), size, axes.size() == 1 ? "axis" : "axes", quoted(axes), n,
         axes.size() == 1 ? "does" : "do", size % n, at(what),
         below == 0 ? fmt::format("size that fits is {}", above)

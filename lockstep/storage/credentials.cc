@@ -135,11 +135,9 @@ Credentials CredentialChain::find() const {
   const AwsConfig& config = *places_.config;
   fail<StorageError>(
       "no AWS credentials were found. Looked at: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which are not "
-      "set; "
-      "profile {} in {} and {}, which {}; AWS_WEB_IDENTITY_TOKEN_FILE and "
+      "set; profile {} in {} and {}, which {}; AWS_WEB_IDENTITY_TOKEN_FILE and "
       "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, which are not set; the machine's metadata "
-      "service: "
-      "{}. Set one of them up; docs/storage.md has the list",
+      "service: {}. Set one of them up; docs/storage.md has the list",
       config.profile(),
       config.credentials_file().empty() ? "~/.aws/credentials (HOME is not set)" : config.credentials_file(),
       config.config_file().empty() ? "~/.aws/config" : config.config_file(),

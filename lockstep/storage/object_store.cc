@@ -372,8 +372,7 @@ class ObjectStore : public Store {
       remove_object(there);
       fail<StorageError>(
           "cannot begin {}: this server overwrites objects in spite of If-None-Match: *, so nothing can be "
-          "published "
-          "in it; use a newer one",
+          "published in it; use a newer one",
           url(there));
     }
     conditions_honoured_ = true;

@@ -24,14 +24,12 @@ void check_not_mixed(const Program& program, const std::vector<bool>& is_linear)
     if (equation.primitive->name == "while") {
       fail<TraceError>(
           "[while_loop] has no reverse derivative, because its number of steps is unknown (at {}); use scan, "
-          "or "
-          "fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
+          "or fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
           equation.site.to_string());
     }
     fail<TraceError>(
         "[{}] a derivative rule computes tangents and what they are tangents of in one {} (at {}), which "
-        "cannot "
-        "be taken backwards; compute them in two, or write the rule with custom_vjp",
+        "cannot be taken backwards; compute them in two, or write the rule with custom_vjp",
         equation.primitive->name, equation.primitive->name, equation.site.to_string());
   }
 }

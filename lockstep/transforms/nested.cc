@@ -27,8 +27,7 @@ void check_no_collective_along(const Program& program, const std::vector<std::st
       if (!std::ranges::binary_search(varying, axis)) continue;
       fail<ShardingError>(
           "[{}] what decides differs between the devices along '{}', but they must all do the {} over '{}' "
-          "of {} "
-          "together (at {}); make it the same on all with psum, pmax or another reduction over '{}'",
+          "of {} together (at {}); make it the same on all with psum, pmax or another reduction over '{}'",
           primitive.name, axis, equation.primitive->name, axis, equation.site.to_string(),
           CallSiteScope::current().to_string(), axis);
     }

@@ -59,8 +59,7 @@ class Regions {
       if (found != nullptr) {
         fail<TraceError>(
             "[{}] of one operand the examples of vmap are split over devices, of another they are not (at "
-            "{}); "
-            "hand what the function under shard_map uses to it as an argument",
+            "{}); hand what the function under shard_map uses to it as an argument",
             equation.primitive->name, equation.site.to_string());
       }
       found = region;

@@ -90,8 +90,7 @@ TEST(PerLeaf, WithTooFewValuesOrRules_IsAnError) {
               values<int>(Rules<int>{{"*.w", 1}, {"*.b", 2}});
             }),
             "[test] values: no rule is for the array at \"heads[\"a[0]\"]\"; the rules are for \"*.w\", "
-            "\"*.b\"; add "
-            "one for it, or \"*\" as the last");
+            "\"*.b\"; add one for it, or \"*\" as the last");
 }
 
 TEST(Prefix, MayBeOneForAllTreesOrAList) {

@@ -61,8 +61,8 @@ TEST(Diagnosis, NamesTheAwaitedProcess_AndWhatItDoes) {
   EXPECT_EQ(
       describe(stalls[0], all),
       "stalled for 12 s: processes 0, 1, 3 of 4 wait in psum f32[4] at train.cc:30; all for process 2 (pid "
-      "102), "
-      "which has been in its own code since step at train.cc:30, 12 s ago; it sleeps (clock_nanosleep)");
+      "102), which has been in its own code since step at train.cc:30, 12 s ago; it sleeps "
+      "(clock_nanosleep)");
 }
 
 TEST(Diagnosis, AChainOfWaits_BlamesItsEnd) {
@@ -431,8 +431,7 @@ TEST(Difference, IsTheEarliestLaunch_WithTheMinorityLast) {
   EXPECT_THAT(found->sides[1].processes, ElementsAre(1));
   EXPECT_EQ(describe(*found, 3),
             "launch 3 over the mesh differs: processes 0, 2 of 3 launched c at train.cc:c, but process 1 of "
-            "3 launched "
-            "x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
+            "3 launched x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
 }
 
 // Only the logs are compared: a job that has launched for days is looked at in no time.

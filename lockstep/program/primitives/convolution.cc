@@ -74,8 +74,7 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
   if (kernels % groups != 0 || kernels % batch_groups != 0 || batch % batch_groups != 0) {
     fail<ShapeError>(
         "expected {} output features of {} and a batch of {} that feature_group_count {} and "
-        "batch_group_count "
-        "{} divide",
+        "batch_group_count {} divide",
         kernels, to_string(rhs), batch, groups, batch_groups);
   }
   Shape shape(lhs.shape.size());

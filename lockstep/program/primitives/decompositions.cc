@@ -207,8 +207,7 @@ const Primitive& eig_p() {
         if (c.params.as<VectorsParams>().vectors) {
           fail<TraceError>(
               "[linalg::eig] the eigenvectors have no derivative (at {}); differentiate those of a symmetric "
-              "matrix "
-              "(linalg::eigh), or the eigenvalues (linalg::eigvals)",
+              "matrix (linalg::eigh), or the eigenvalues (linalg::eigvals)",
               CallSiteScope::current().to_string());
         }
         return {eigenvalue_tangent(lax::eig(c.inputs[0])[1], *c.tangents[0])};
@@ -300,8 +299,7 @@ const Primitive& householder_product_p() {
               !std::equal(taus.begin(), taus.end() - 1, x.begin())) {
             fail<ShapeError>(
                 "expected matrices of at least as many rows as columns, and for each at most as many numbers "
-                "as "
-                "columns, got {} and {}",
+                "as columns, got {} and {}",
                 to_string(inputs[0]), to_string(inputs[1]));
           }
           return {Aval{inputs[0].dtype, x}};

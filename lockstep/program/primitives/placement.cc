@@ -93,8 +93,7 @@ std::vector<Aval> global_shape(std::span<const Aval> inputs, const OpParams& par
     }
     fail<ShardingError>(
         "{} differs between the devices along '{}', which its out_spec does not name; name the axis, or make "
-        "the "
-        "value the same on all devices with psum, pmean or another reduction over '{}'",
+        "the value the same on all devices with psum, pmean or another reduction over '{}'",
         to_string(inputs[0]), axis, axis);
   }
   return {global};
