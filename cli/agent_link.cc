@@ -168,9 +168,10 @@ void AgentLink::take_hello(const std::string& line) {
     words_.push_back(shown(line));  // what a login script may print
     if (words_.size() > kWords) words_.pop_front();
   } else if (message[1] != kAgentVersion) {
-    lose(fmt::format(
-        "its lockstep tool speaks version {} of the agents' protocol, this one {}: install the same",
-        shown(message[1]), kAgentVersion));
+    lose(
+        fmt::format("its lockstep tool speaks version {} of the agents' protocol, this one version {}: "
+                    "install the same lockstep on all hosts",
+                    shown(message[1]), kAgentVersion));
   } else {
     state_ = State::kAnswered;
     answered_ = true;

@@ -58,7 +58,7 @@ void AgentTree::start(const HostGroup& group, bool here) {
 void AgentTree::send(int host, std::string_view line) {
   const int first = options_.first, end = first + static_cast<int>(options_.hosts.size());
   if (host < first || host >= end)
-    fail("a message is for host {}, but only hosts {} to {} are reached from here", host, first, end - 1);
+    fail("got a message for host {}, but this process reaches only hosts {} to {}", host, first, end - 1);
   const Branch& branch = branch_of(host);
   branch.link->send(branch.relay() ? fmt::format("{}{}\t", kToHost, host) : "", line);
 }
@@ -109,11 +109,11 @@ void AgentTree::lose_those_behind(const Branch& branch) {
   if (lost.empty()) return;
   if (branch.answered) {
     pass_on(branch.group.first,
-            to_line_without_end({"remark", "it is lost, and with it those that were reached over it: " +
+            to_line_without_end({"remark", "it is lost, and so are the hosts that were reached through it: " +
                                                name_some_hosts(names)}));
   }
   const std::string why = to_line_without_end(
-      {"lost", fmt::format("lost with host {}, over which its host was reached", relay), "with-another"});
+      {"lost", fmt::format("lost with host {}, through which its host was reached", relay), "with-another"});
   for (const int host : lost) pass_on(host, why);
 }
 

@@ -82,7 +82,8 @@ bool is_token(std::string_view text) {
 
 std::string make_token() {
   unsigned char bytes[16];
-  if (RAND_bytes(bytes, sizeof(bytes)) != 1) fail("there are no random numbers for the status page's token");
+  if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+    fail("cannot get random bytes for the status page's token from OpenSSL");
   std::string token;
   for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
   return token;

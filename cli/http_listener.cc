@@ -45,7 +45,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(16, error);
     if (error)
-      fail("cannot serve the status page at {} port {}: {} (--status-port 0 takes a port that is free)",
+      fail("cannot serve the status page at {} port {}: {} (--status-port 0 takes a free port)",
            options_.host, options_.port, error.message());
     const tcp::endpoint bound = acceptor_.local_endpoint();
     everywhere_ = bound.address().is_unspecified();
@@ -109,15 +109,15 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
         return refuse(http::status::request_header_fields_too_large, "the request's header is too long\n");
       if (error && error.category() == http::make_error_code(http::error::bad_version).category() &&
           error != http::error::end_of_stream && error != http::error::partial_message)
-        return refuse(http::status::bad_request, "this is no HTTP request\n");
+        return refuse(http::status::bad_request, "this is not an HTTP request\n");
       if (error) return close();
       const auto& request = parser_->get();
       const std::string_view target = view(request.target());
       const std::string_view path = path_of(target);
       if (!host_allowed(view(request[http::field::host]), owner_->names_, owner_->everywhere_))
-        return refuse(
-            http::status::forbidden,
-            "this host's name is not one to ask for: use localhost, or start the job with --status-host\n");
+        return refuse(http::status::forbidden,
+                      "the request names a host that this server does not answer for: use localhost, or "
+                      "start the job with --status-host\n");
       // The page itself has nothing of the job: its script asks for that, with the token.
       if (path != "/" &&
           !has_token(target, view(request[http::field::authorization]), owner_->options_.token))
@@ -127,12 +127,13 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
             "'Authorization: Bearer TOKEN'\n");
       // Bytes that follow such a request are not read.
       if (request.method() != http::verb::get && request.method() != http::verb::head)
-        return refuse(http::status::method_not_allowed, "only GET and HEAD\n");
-      if (!parser_->is_done()) return refuse(http::status::bad_request, "a request has no body here\n");
+        return refuse(http::status::method_not_allowed, "only GET and HEAD are supported\n");
+      if (!parser_->is_done()) return refuse(http::status::bad_request, "a request must not have a body\n");
       const Page page = owner_->page_at_(path);
       if (!page.text) {
-        Page nothing{std::make_shared<const std::string>("there are /, /metrics and /status.json\n"), kPlain,
-                     ""};
+        Page nothing{std::make_shared<const std::string>(
+                         "there is no such page; there are /, /metrics and /status.json\n"),
+                     kPlain, ""};
         return send(http::status::not_found, nothing, request.keep_alive());
       }
       send(http::status::ok, page, request.keep_alive());
@@ -199,7 +200,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port), error);
     if (error || found.empty())
       fail("cannot serve the status page at {}: {}", options_.host,
-           error ? error.message() : std::string("it has no address"));
+           error ? error.message() : std::string("this host name has no address"));
     return found.begin()->endpoint();
   }
 

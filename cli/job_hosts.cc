@@ -159,8 +159,9 @@ std::string JobHosts::coordinator_bind_address() const {
     const bool has_port = brackets ? !given.ends_with(']') : std::count(given.begin(), given.end(), ':') == 1;
     const std::string address = has_port ? given : brackets ? given + ":0" : with_any_port(given);
     if (remote_ && is_wildcard(coordination::parse_address(address).host)) {
-      fail("--coordinator-address {} is no address that other hosts could use: give one of this host's",
-           given);
+      fail(
+          "--coordinator-address {} is not an address that other hosts can use: give an address of this host",
+          given);
     }
     return address;
   }
@@ -184,7 +185,7 @@ std::string JobHosts::coordinator_bind_address() const {
   }
   if (!unresolved.empty()) {
     fail(
-        "cannot find out by which address host {} reaches this one: give --coordinator-address or "
+        "cannot find out at which address host {} reaches this one: give --coordinator-address or "
         "--interface",
         unresolved);
   }

@@ -17,8 +17,8 @@ constexpr std::chrono::seconds kForTheWay(5);  // to the agents and back, and fo
 }  // namespace
 
 void JobStacks::begin(StacksRequest request, std::set<int> processes) {
-  if (until_) fail("the stacks of this job are being taken already; ask again in some seconds");
-  if (processes.empty()) fail("none of the job's processes runs");
+  if (until_) fail("the stacks of this job are already being taken; ask again in a few seconds");
+  if (processes.empty()) fail("none of the job's processes is running");
   request_ = std::move(request);
   awaited_ = std::move(processes);
   taken_.clear();

@@ -19,7 +19,7 @@ namespace {
 std::string random_hex(std::size_t bytes) {
   std::string raw(bytes, '\0');
   if (getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size()))
-    fail("the kernel gave no random bytes");
+    fail("cannot get random bytes from the kernel");
   std::string hex;
   for (const char byte : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return hex;
@@ -90,7 +90,7 @@ std::map<std::string, std::string> travelling_variables() {
 std::pair<std::string, std::string> parse_variable(const std::string& text) {
   const std::size_t equals = text.find('=');
   std::string name = text.substr(0, equals);
-  if (name.empty()) fail("'{}' names no variable: give NAME or NAME=VALUE", text);
+  if (name.empty()) fail("'{}' does not name a variable: expected NAME or NAME=VALUE", text);
   if (equals != std::string::npos) return {std::move(name), text.substr(equals + 1)};
   const char* value = std::getenv(name.c_str());
   if (value == nullptr) fail("the variable {} is not set here: set it, or give {}=VALUE", name, name);

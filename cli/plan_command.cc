@@ -190,8 +190,10 @@ int search(const Options& options, const std::vector<std::string>& command) {
       std::fprintf(stderr, "\r%zu of %zu: %-40s", all.size() + 1, shapes.size(), shown(tried.mesh).c_str());
     tried.run = run_program(command, options.topology, tried.mesh, true);
     if (tried.run.plan && !tried.run.plan->tried_mesh && tried.run.as_planned()) {
-      fail("the program made no mesh over all devices with the axes {}: --search tries sizes for make_mesh's",
-           options.search);
+      fail(
+          "the program made no mesh over all devices with the axes {}: --search needs one that make_mesh "
+          "makes",
+          options.search);
     }
     all.push_back(std::move(tried));
   }
@@ -237,7 +239,7 @@ void add_plan_command(CLI::App& tool, const std::vector<std::string>& command, i
   plan_command->callback([options, &command, status] {
     if (command.empty()) throw CLI::RequiredError("-- PROGRAM");
     if (!options->search.empty() && (options->json || !options->svg.empty()))
-      throw CLI::ValidationError("--search", "has no --json and no --svg");
+      throw CLI::ValidationError("--search", "cannot be given with --json or --svg");
     try {
       *status = options->search.empty() ? plan(*options, command) : search(*options, command);
     } catch (const std::system_error& error) {

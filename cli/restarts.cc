@@ -46,7 +46,7 @@ RestartLimit parse_restart_limit(const std::string& text) {
     if (limit.within) rest = {};
   }
   if (!count || !rest.empty())
-    fail("--max-restarts '{}' is not understood: expected a number, or a number in a time, such as 10/1h",
+    fail("--max-restarts '{}' is not understood: expected a number, or a number within a time, such as 10/1h",
          text);
   limit.count = *count;
   return limit;

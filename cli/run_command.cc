@@ -81,7 +81,7 @@ int parse_fan_out(const std::string& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 1)
-    fail("LOCKSTEP_HOST_FAN_OUT='{}' is no number of hosts: give 1 or more", text);
+    fail("LOCKSTEP_HOST_FAN_OUT='{}' is not a number of hosts: expected 1 or more", text);
   return number;
 }
 

@@ -127,7 +127,7 @@ TEST_F(RunHosts, ASingleOtherHost_IsTreatedAsAnotherHost) {
   const auto wildcard = lockstep(
       {"run", "--hosts", "b:2", "--rsh", rsh(), "--coordinator-address", "0.0.0.0", "--", "echo", "never"});
   EXPECT_EQ(wildcard.exit_code, 1);
-  EXPECT_THAT(wildcard.log, HasSubstr("0.0.0.0 is no address that other hosts could use"));
+  EXPECT_THAT(wildcard.log, HasSubstr("0.0.0.0 is not an address that other hosts can use"));
 }
 
 TEST_F(RunHosts, OtherOutputOnAnAgentsConnection_IsShown) {

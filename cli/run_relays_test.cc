@@ -244,11 +244,11 @@ TEST_F(RunRelays, ALostRelay_LosesTheHostsBehindIt_AndIsTheCause) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
       result.log,
-      AllOf(HasSubstr(
-                "lockstep: host h0: it is lost, and with it those that were reached over it: h1, h2, h3\n"),
+      AllOf(HasSubstr("lockstep: host h0: it is lost, and so are the hosts that were reached through it: h1, "
+                      "h2, h3\n"),
             ContainsRegex("the job failed: process 0 \\(host h0, pid [0-9]+\\) died: the connection to host "
                           "h0 ended \\(rsh died: signal 9 \\(SIGKILL\\)\\)"),
-            HasSubstr("processes 1, 2, 3 died: lost with host h0, over which its host was reached")));
+            HasSubstr("processes 1, 2, 3 died: lost with host h0, through which its host was reached")));
   expect_nothing_left();
 }
 
@@ -260,10 +260,11 @@ TEST_F(RunRelays, ALostRelayBehindARelay_IsNamedAsTheCause) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
       result.log,
-      AllOf(HasSubstr("lockstep: host h1: it is lost, and with it those that were reached over it: h2\n"),
-            ContainsRegex("the job failed: process 1 \\(host h1, pid [0-9]+\\) died: the connection to host "
-                          "h1 ended \\(rsh on host h0 died: signal 9 \\(SIGKILL\\)\\)"),
-            HasSubstr("process 2 died: lost with host h1, over which its host was reached")));
+      AllOf(
+          HasSubstr("lockstep: host h1: it is lost, and so are the hosts that were reached through it: h2\n"),
+          ContainsRegex("the job failed: process 1 \\(host h1, pid [0-9]+\\) died: the connection to host "
+                        "h1 ended \\(rsh on host h0 died: signal 9 \\(SIGKILL\\)\\)"),
+          HasSubstr("process 2 died: lost with host h1, through which its host was reached")));
   expect_nothing_left();
 }
 

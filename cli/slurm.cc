@@ -18,7 +18,7 @@ constexpr std::size_t kMostNodes = 1'000'000;
 int number_in(std::string_view text, const std::string& variable) {
   const auto number = cluster::whole_number(text);
   if (number && *number > 0 && std::in_range<int>(*number)) return static_cast<int>(*number);
-  fail("{} has '{}' where a number of at least 1 was expected", variable, shown(text));
+  fail("{} has '{}': expected a number of at least 1", variable, shown(text));
 }
 
 // "2(x3),1" gives 2, 2, 2, 1.
@@ -49,7 +49,7 @@ std::vector<Placement> slurm_placement(const Environment& environment, std::opti
   const auto nodes_text = environment.get("SLURM_JOB_NODELIST");
   if (!environment.get("SLURM_JOB_ID") || !nodes_text) {
     fail(
-        "--slurm starts processes inside of an allocation, and there is none here (SLURM_JOB_ID and "
+        "--slurm starts processes inside an allocation, but there is none here (SLURM_JOB_ID and "
         "SLURM_JOB_NODELIST are not set): run it under salloc or in a script for sbatch, or use --hosts");
   }
   const std::vector<std::string> nodes = cluster::expand_node_list(*nodes_text);

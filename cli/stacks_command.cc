@@ -76,7 +76,7 @@ int show_stacks_of_job(const Given& given) {
                                     JobConnection::kUntilAnswer);
   if (!line) fail("job {} has ended while it was asked", job.id);
   const auto answer = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) fail("the launcher of job {} answered something that is no JSON", job.id);
+  if (!answer.is_object()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
   if (answer.contains("error")) fail("the launcher of job {} says: {}", job.id, answer["error"].dump());
   std::fputs(answer.value("text", "").c_str(), stdout);
   return answer.value("complete", false) ? 0 : 1;

@@ -50,7 +50,7 @@ std::optional<std::string> ask(const RunningJob& job, const char* request) {
 
 ReadView read(const RunningJob& job, const std::string& answer) {
   const auto json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail("the launcher of job {} answered something that is no JSON", job.id);
+  if (json.is_discarded()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
   if (json.contains("error")) fail("the launcher of job {} says: {}", job.id, json["error"].dump());
   return view_from_json(json);
 }

@@ -148,8 +148,10 @@ ReadView view_from_json(const json& all) {
   ReadView read;
   try {
     if (all.at("format") != kFormat)
-      fail("the job's launcher answers in format {}, this tool reads {}: use the tool that started the job",
-           all.at("format").dump(), kFormat);
+      fail(
+          "the job's launcher answers in format {}, but this tool reads {}: use the tool that started the "
+          "job",
+          all.at("format").dump(), kFormat);
     const json& job = all.at("job");
     JobView& view = read.view;
     view.job_id = job.at("id").get<std::string>();
@@ -172,7 +174,7 @@ ReadView view_from_json(const json& all) {
     for (const json& event : all.at("events"))
       view.events.push_back({event.at("time").get<double>(), event.at("text").get<std::string>()});
   } catch (const json::exception& error) {
-    fail("what the job's launcher answered cannot be read: {}", error.what());
+    fail("the answer of the job's launcher cannot be read: {}", error.what());
   }
   return read;
 }

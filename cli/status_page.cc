@@ -18,7 +18,7 @@ std::string hash_between(std::string_view begin, std::string_view end) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
   if (EVP_Digest(text.data(), text.size(), digest, &length, EVP_sha256(), nullptr) != 1)
-    fail("there is no SHA-256");
+    fail("OpenSSL cannot compute the SHA-256 of the status page's script or style");
   std::string base64(4 * ((length + 2) / 3) + 1, '\0');
   const int written =
       EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()), digest, static_cast<int>(length));

@@ -54,7 +54,8 @@ std::string name_without_domain(const std::string& name) { return name.substr(0,
 
 std::string own_program() {
   char path[PATH_MAX] = {};
-  if (readlink("/proc/self/exe", path, sizeof(path) - 1) <= 0) fail("/proc/self/exe does not say what runs");
+  if (readlink("/proc/self/exe", path, sizeof(path) - 1) <= 0)
+    fail("cannot find this program's path: the link /proc/self/exe cannot be read");
   return path;
 }
 

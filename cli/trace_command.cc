@@ -41,7 +41,7 @@ nlohmann::json next(JobConnection& connection, const RunningJob& job, std::chron
   const std::optional<std::string> line = connection.line(timeout);
   if (!line) fail("job {} has ended; see whether its launcher has written the trace", job.id);
   auto json = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) fail("the launcher of job {} answered something that is no JSON", job.id);
+  if (!json.is_object()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
   if (json.contains("error")) fail("job {}: {}", job.id, json["error"].get<std::string>());
   return json;
 }
@@ -94,8 +94,8 @@ void answer_trace_request(JobTrace* trace, const nlohmann::json& request,
     const auto file = request.find("file"), seconds = request.find("seconds");
     if (file == request.end() || !file->is_string() || seconds == request.end() || !seconds->is_number() ||
         !(seconds->get<double>() > 0 && seconds->get<double>() <= kMostSeconds))
-      fail("a request for a trace has a file and seconds, at most {}", kMostSeconds);
-    if (trace == nullptr) fail("no trace can be taken while its processes do not run: try again");
+      fail("a request for a trace must have a file and a number of seconds of at most {}", kMostSeconds);
+    if (trace == nullptr) fail("no trace can be taken while the job's processes are not running: try again");
     const int descriptor = answer->take_descriptor();
     if (descriptor < 0) fail("a request for a trace must come with a descriptor of its file");
     trace->begin({.file = std::make_shared<TraceFile>(file->get<std::string>(), descriptor),

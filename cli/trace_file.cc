@@ -94,7 +94,7 @@ void TraceFile::write(const std::function<void(std::ostream&)>& put) {
   out.flush();
   if (!out.fail()) return;
   fail("the trace {} could not be written: {}", path_.string(),
-       buffer.error() == ETIMEDOUT ? fmt::format("its reader has taken nothing for {} s", kPatience.count())
+       buffer.error() == ETIMEDOUT ? fmt::format("its reader has read nothing for {} s", kPatience.count())
                                    : describe_error(buffer.error()));
 }
 

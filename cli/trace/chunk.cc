@@ -64,7 +64,7 @@ TraceChunk ChunkReader::read(std::string_view bytes) {
   const auto text_of = [&](std::uint32_t id) -> std::string {
     if (id == 0) return "";
     const auto text = texts_.find(id);
-    if (text == texts_.end()) fail("a chunk of a trace names text {}, which never came", id);
+    if (text == texts_.end()) fail("a chunk of a trace refers to text {}, which was not sent before", id);
     return text->second;
   };
   TraceChunk chunk{.process = message.process(), .pid = message.pid(), .lost = message.lost()};

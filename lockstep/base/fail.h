@@ -25,7 +25,7 @@ template <class E = Error, class... Args>
 /// Throws an InternalError with the formatted text and the request to report it.
 template <class... Args>
 [[noreturn]] void fail_internally(fmt::format_string<Args...> format, Args&&... args) {
-  fail<InternalError>("{}: this is an error of Lockstep's own; please report it, with this message",
+  fail<InternalError>("{}: this is an internal error of Lockstep; please report it, with this message",
                       fmt::format(format, std::forward<Args>(args)...));
 }
 

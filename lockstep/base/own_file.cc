@@ -33,7 +33,9 @@ void check_existing(const PathEnd& end, const struct stat& status, const Owners&
   if (!owners.trusts_owner(status))
     fail("it belongs to user {}: remove it, or give another name", name_of_user(status.st_uid));
   if (S_ISREG(status.st_mode) && status.st_nlink > 1 && (end.folder_status.st_mode & S_IWOTH) != 0)
-    fail("it has another name, and others can write to its folder: remove it, or give another name");
+    fail(
+        "it is a hard link to a file with another name, and others can write to its folder: remove it, or "
+        "give another name");
 }
 
 int error_of(const std::system_error& error) { return error.code().value(); }

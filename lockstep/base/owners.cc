@@ -136,8 +136,8 @@ Owners::Owners() : users_{geteuid(), 0} {
       const auto number = user ? user->id : number_in(word);
       if (!number) {
         fail(
-            "LOCKSTEP_TRUST names the user '{}', whom this host does not know: expected users, "
-            "group:NAME, or everyone, with commas between them",
+            "LOCKSTEP_TRUST names the user '{}', whom this host does not know: expected users, group:NAME, "
+            "or everyone, separated by commas",
             shown(word));
       }
       users_.push_back(*number);

@@ -20,9 +20,9 @@ thread_local End at_end;
 void check_before_end(std::string_view operation) {
   if (!has_ended && at_end.before) return;  // which makes `at_end` at the thread's first use
   fail(
-      "[{}] called (at {}) in the destructor of a global or static object, after main has ended: what the "
-      "library computes with is being destroyed, too. Compute before main returns; arrays may be kept that "
-      "long, but not computed with",
+      "[{}] called (at {}) in the destructor of a global or static object, after main has ended: the "
+      "library's own objects are being destroyed, too. Compute before main returns; arrays may live longer, "
+      "but must not be used in computations",
       operation, CallSiteScope::current().to_string());
 }
 

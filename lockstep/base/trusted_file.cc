@@ -79,7 +79,8 @@ std::string distrust_folder(const std::string& path) {
   while (true) {
     try {
       const PathEnd end = checked_walk(nearest);
-      if (end.status && !S_ISDIR(end.status->st_mode)) return fmt::format("{} is no folder", shown(nearest));
+      if (end.status && !S_ISDIR(end.status->st_mode))
+        return fmt::format("{} is not a folder", shown(nearest));
       return "";
     } catch (const std::system_error& error) {
       const std::filesystem::path above = std::filesystem::path(nearest).parent_path();
@@ -93,7 +94,7 @@ std::string distrust_folder(const std::string& path) {
 }
 
 std::string read_all(const TrustedFile& file, std::int64_t most) {
-  if (file.size > most) fail("it has {} bytes, more than the {} that it may have", file.size, most);
+  if (file.size > most) fail("it has {} bytes, expected at most {}", file.size, most);
   std::string bytes;
   try {
     bytes.resize(static_cast<std::size_t>(file.size));

@@ -107,7 +107,7 @@ TEST(TrustedFile, SparseTebibyte_IsRefusedBeforeMemoryIsAllocated) {
   const TrustedFile file = open_trusted_file(path);
   ASSERT_TRUE(file);
   EXPECT_THAT([&] { read_all(file, 1 << 30); },
-              ThrowsMessage<Error>(HasSubstr("it has 1099511627776 bytes, more than the 1073741824")));
+              ThrowsMessage<Error>(HasSubstr("it has 1099511627776 bytes, expected at most 1073741824")));
 }
 
 LOCKSTEP_CHILD(reads_more_than_the_memory) {
@@ -153,7 +153,7 @@ TEST(TrustedFolder, ThatDoesNotExist_IsJudgedByTheNearestFolderAbove) {
   EXPECT_THAT(distrust_folder(open / "none" / "below"),
               AllOf(HasSubstr("the folder " + open.string()), HasSubstr("mode is 0777")));
   std::ofstream(folder.path() / "file") << "";
-  EXPECT_THAT(distrust_folder(folder.path() / "file"), HasSubstr("is no folder"));
+  EXPECT_THAT(distrust_folder(folder.path() / "file"), HasSubstr("is not a folder"));
 }
 
 TEST(FirstTrusted, SkipsRefusedFiles_AndSaysWhy) {

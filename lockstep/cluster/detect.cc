@@ -26,7 +26,8 @@ void refuse_contradiction(const Environment& environment, const Place& place) {
     if (!variable || number_in(*variable, 0) == launcher) return;
     fail<InitializationError>(
         "{}, but cluster type '{}' says process {} of {} ({}); unset the variable, or set "
-        "LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID, which then win",
+        "LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID, which then take "
+        "precedence",
         variable->to_string(), place.cluster, place.process_id, place.num_processes, place.why);
   };
   compare({"LOCKSTEP_NUM_PROCESSES", "JAX_NUM_PROCESSES"}, place.num_processes);
@@ -49,7 +50,8 @@ void refuse_silent_single(const Environment& environment, const Place& place) {
   if (place.cluster != "explicit" || place.num_processes > 1 || !sign) return;
   fail<InitializationError>(
       "{} makes this process a job of one, but {} says that a launcher has started several; unset the "
-      "LOCKSTEP_ and JAX_ variables to join them, or set LOCKSTEP_CLUSTER=explicit where each is to be alone",
+      "LOCKSTEP_ and JAX_ variables to join them, or set LOCKSTEP_CLUSTER=explicit to run each as a job of "
+      "its own",
       place.why, *sign);
 }
 

@@ -93,7 +93,7 @@ HttpAnswer http_get(const std::string& server, const std::string& path,
   for (const auto& [name, value] : headers) request += name + ": " + value + "\r\n";
   request += "\r\n";
   for (std::string_view rest = request; !rest.empty();) {
-    if (!wait_for(connection.descriptor, POLLOUT, deadline)) refuse("it does not take the request");
+    if (!wait_for(connection.descriptor, POLLOUT, deadline)) refuse("it does not accept the request");
     ssize_t sent = send(connection.descriptor, rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       rest.remove_prefix(static_cast<std::size_t>(sent));
@@ -104,7 +104,7 @@ HttpAnswer http_get(const std::string& server, const std::string& path,
   std::string answer;
   char buffer[4096];
   while (true) {
-    if (!wait_for(connection.descriptor, POLLIN, deadline)) refuse("its answer does not come to an end");
+    if (!wait_for(connection.descriptor, POLLIN, deadline)) refuse("its answer does not end");
     ssize_t received = recv(connection.descriptor, buffer, sizeof buffer, 0);
     if (received == 0) break;
     if (received > 0) {

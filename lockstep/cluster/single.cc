@@ -66,9 +66,9 @@ std::optional<Place> single_place(const Environment& environment, const System&)
   if (!sign) sign = sign_of_a_rank(environment);
   if (sign) {
     fail<InitializationError>(
-        "{} says that a launcher has started this process as one of several, but not all that is needed to "
-        "join the others; set LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and LOCKSTEP_PROCESS_ID "
-        "for each process, or LOCKSTEP_CLUSTER=none where each is to be alone",
+        "{} says that a launcher has started this process as one of several, but the environment lacks what "
+        "is needed to join the others; set LOCKSTEP_COORDINATOR_ADDRESS, LOCKSTEP_NUM_PROCESSES and "
+        "LOCKSTEP_PROCESS_ID for each process, or LOCKSTEP_CLUSTER=none to run each as a job of its own",
         *sign);
   }
   Place place;

@@ -69,8 +69,8 @@ std::vector<int> numbers_in(const Variable& variable) {
     auto number = integer(rest.substr(0, comma));
     if (!number || std::find(numbers.begin(), numbers.end(), *number) != numbers.end()) {
       fail<InitializationError>(
-          "the environment variable {} is '{}': expected whole numbers of at least 0, separated by commas, "
-          "none twice",
+          "the environment variable {} is '{}': expected different whole numbers of at least 0, separated by "
+          "commas",
           variable.name, shown(variable.value));
     }
     numbers.push_back(*number);

@@ -38,13 +38,13 @@ Collective without_groups(const Collective& c) {
 bool reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduceScatter; }
 
 void check(const Collective& c, int size, const std::string& text) {
-  if (c.count < 0) fail("{}: a part of {} elements", text, c.count);
+  if (c.count < 0) fail("{}: expected parts of 0 or more elements, got {}", text, c.count);
   if (reduces(c.kind) && !can_reduce(c.op, c.dtype)) {
     fail<DTypeError>("{}: {} values have no {}; reduce their real and imaginary parts", text, name(c.dtype),
                      kOpNames[static_cast<std::size_t>(c.op)]);
   }
   if (c.kind == Kind::kBroadcast && (c.root < 0 || c.root >= size)) {
-    fail("{}: root {} is no rank of a group of {}", text, c.root, size);
+    fail("{}: root {} is out of range in a group of {}", text, c.root, size);
   }
   if (c.kind == Kind::kPermute) {
     std::vector<bool> source(size), target(size);
@@ -53,7 +53,7 @@ void check(const Collective& c, int size, const std::string& text) {
         fail("{}: the pair ({}, {}) is out of range in a group of {}", text, from, to, size);
       }
       if (source[from] || target[to])
-        fail("{}: the pair ({}, {}) uses a rank for the second time", text, from, to);
+        fail("{}: the pair ({}, {}) uses a rank that an earlier pair uses", text, from, to);
       source[from] = target[to] = true;
     }
   }

@@ -356,10 +356,9 @@ TEST(ProcessOnAnotherHost, IsAnErrorThatNamesBoth) {
   if (results[1].log.find("not permitted") != std::string::npos)
     GTEST_SKIP() << "needs the right to unshare networks";
   for (const auto& result : results) {
-    EXPECT_THAT(
-        result.log,
-        ContainsRegex("said: process . of 2 \\(host .*\\) and process . of 2 \\(host .*\\) were taken to "
-                      "share memory, but they do not run on one host"));
+    EXPECT_THAT(result.log,
+                ContainsRegex("said: process . of 2 \\(host .*\\) and process . of 2 \\(host .*\\) were "
+                              "expected to share memory, but they run on different hosts"));
   }
 }
 

@@ -117,7 +117,7 @@ XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const X
   } catch (const std::exception& error) {
     return make_error(frame, error.what());
   } catch (...) {
-    return make_error(frame, "a handler failed with an exception that is no std::exception");
+    return make_error(frame, "a handler failed with an exception that is not a std::exception");
   }
 }
 

@@ -77,7 +77,7 @@ void start(const XLA_FFI_CallFrame& frame) {
 void finish(const XLA_FFI_CallFrame& frame) {
   const Called c = called(frame);
   if (c.in.data != c.out.data && c.in.bytes != 0) {
-    fail_internally("the result of the custom call {} lies elsewhere than its operand",
+    fail_internally("the result of the custom call {} is not in the memory of its operand",
                     kCollectiveDoneTarget);
   }
   c.registry.finish(c.program, c.index, c.position);

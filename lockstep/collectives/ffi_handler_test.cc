@@ -121,7 +121,7 @@ TEST_F(FfiHandlerTest, AProgramNoLongerHeld_IsRefusedUntilRegisteredAgain) {
   ProgramRegistry registry(*world_);
   auto registered = registry.register_program(plan());
   registered.reset();
-  EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 0); }), HasSubstr("that was not registered"));
+  EXPECT_THAT(message_of<PjrtError>([&] { run(*program_, 0); }), HasSubstr("which was not registered"));
   EXPECT_EQ(registry.take_pending_error(kProgram, 0), nullptr);
   registered = registry.register_program(plan());
   for_each_local_device(
@@ -135,7 +135,7 @@ TEST_F(FfiHandlerTest, AProgramOrOperandThatIsNotPlanned_IsRefused) {
   expect("Lockstep is not initialized");
   ProgramRegistry registry(*world_);
   EXPECT_THROW(ProgramRegistry another(*world_), Error);
-  expect("fedcba9876543210 that was not registered");
+  expect("fedcba9876543210 which was not registered");
   ProgramCollectives other = plan();
   other.collectives[0].dtype = int32;
   const auto registered = registry.register_program(other);

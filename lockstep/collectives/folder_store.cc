@@ -35,11 +35,11 @@ std::optional<std::string> FolderStore::try_get(const std::string& key) {
 }
 
 std::int64_t FolderStore::increment(const std::string& key, std::int64_t) {
-  fail("a store in a folder does not count ({})", key);
+  fail("a key-value store in a folder cannot increment keys ({})", key);
 }
 
 std::vector<std::pair<std::string, std::string>> FolderStore::get_directory(const std::string& directory) {
-  fail("a store in a folder has no directories ({})", directory);
+  fail("a key-value store in a folder cannot list directories ({})", directory);
 }
 
 void FolderStore::erase(const std::string& key) { std::filesystem::remove(path(key)); }

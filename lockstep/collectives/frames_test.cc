@@ -115,17 +115,17 @@ const Forged kForged[] = {
      {{0, kFirst}, {1, {7, 1, std::uint64_t{1} << 40, std::uint64_t{1} << 36, 64}}},
      "64 bytes in all"},
     {"AnotherTag", {{0, kFirst}, {1, {8, 1, 64, 32, 32}}}, "tag 0x7 and 64"},
-    {"BytesThatCameBefore", {{0, kFirst}, {1, {7, 1, 64, 16, 32}}}, "not come before"},
+    {"BytesThatCameBefore", {{0, kFirst}, {1, {7, 1, 64, 16, 32}}}, "not received before"},
     {"TheSamePartTwice",
      {{0, {9, 1, 64, 0, 16}}, {0, {9, 1, 64, 32, 8}}, {0, {9, 1, 64, 32, 8}}},
-     "not come before"},
+     "not received before"},
     {"NumberInUse", {{0, kFirst}, {0, kFirst}}, "expected message 2"},
     {"NumberOfACompleteMessage", {{0, {7, 1, 64, 0, 64}}, {0, {7, 1, 64, 0, 64}}}, "expected message 2"},
     {"NumberOfOneThatNobodyAskedFor", {{0, {9, 1, 64, 0, 64}}, {0, {9, 1, 64, 0, 64}}}, "expected message 2"},
     {"PartOfACompleteMessage", {{0, {7, 1, 64, 0, 64}}, {1, {7, 1, 64, 32, 32}}}, "which is complete"},
     {"NumberThatIsNotNext", {{0, {9, 2, 64, 0, 64}}}, "expected message 1"},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They end the process.
-    {"MoreThanThereIsMemoryFor", {{0, {9, 1, std::uint64_t{1} << 62, 0, 16}}}, "no memory"},
+    {"MoreThanThereIsMemoryFor", {{0, {9, 1, std::uint64_t{1} << 62, 0, 16}}}, "not enough memory"},
 #endif
 };
 
@@ -145,7 +145,7 @@ const Said kSaid[] = {
     {.header = 7, .error = "bytes, got 7"},
     {.text = kMaxText + 1, .error = "bytes, got "},
     {.type = static_cast<MessageType>(77), .error = "expected a message of type 0 to 8, got type 77"},
-    {.from = 0, .error = "expected one of process 1, got one of process 0"},
+    {.from = 0, .error = "expected a message of process 1, got one of process 0"},
 };
 
 /// Process 1 of 2, which says this after its greeting.

@@ -155,7 +155,7 @@ void Handouts::heed_given(int process, std::string_view text, FileDescriptor mem
       try {
         come(process, key, taking, size, offset, text.substr(line + 1), std::move(memory));
       } catch (const Error& trouble) {
-        logging::debug("collectives: what process {} gives cannot be taken: {}", process, trouble.what());
+        logging::debug("collectives: cannot take what process {} shares: {}", process, trouble.what());
         taking.taken = Taken{TakeOutcome::kGone};
       }
     }
@@ -170,7 +170,7 @@ void Handouts::come(int process, const std::string& key, Taking& taking, std::si
     taking.taken = Taken{TakeOutcome::kTaken, SealedBytes::open(std::move(memory))};
     return;
   }
-  if (size > kMostBytes) fail("{} bytes are more than one handout has", size);
+  if (size > kMostBytes) fail("{} bytes are more than a handout may have", size);
   if (!taking.coming) taking.coming.emplace(size);
   SealedBytes::Writer& coming = *taking.coming;
   if (coming.size() != size || coming.written() != offset) fail("its pieces do not fit together");
@@ -188,7 +188,7 @@ Taken Handouts::take(int process, const std::string& key, const TakeLimits& limi
   {
     std::lock_guard lock(mutex_);
     if (!takings_.try_emplace(place).second)
-      fail("two threads take handout '{}' of process {} at a time", key, process);
+      fail("two threads take handout '{}' of process {} at once", key, process);
   }
   /// However the wait ends.
   struct Leave {

@@ -143,7 +143,7 @@ std::string choose_interface(const InterfacesSeen& seen) {
     if (is_usable(name)) return name;
   if (seen.with_addresses.size() == 1) return seen.with_addresses.front();
   if (seen.with_addresses.empty())
-    fail("this host has no network interface with an address, by which other hosts could reach it");
+    fail("this host has no network interface with an address at which other hosts could reach it");
   fail(
       "this job is on several hosts, but nothing says by which network interface the others are reached: the "
       "coordinator's address leads to this host itself, there is no default route, and there are {}. Name "

@@ -170,7 +170,7 @@ std::shared_ptr<const coordination::Tls> tls_between_hosts(const WorldOptions& o
   if (!options.encrypt) return nullptr;
   if (!options.job_secret.empty()) return coordination::Tls::from_secret(options.job_secret);
   fail<InitializationError>(
-      "process {} of {} is to encrypt what it sends to other hosts (LOCKSTEP_DATA_TLS), but the job has "
+      "process {} of {} must encrypt what it sends to other hosts (LOCKSTEP_DATA_TLS), but the job has "
       "neither a secret nor certificates: set LOCKSTEP_JOB_SECRET to the same for all processes, such as the "
       "output of openssl rand -hex 16, or LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and "
       "LOCKSTEP_TLS_AUTHORITY",

@@ -12,8 +12,8 @@ namespace lockstep::collectives {
 std::shared_ptr<Network> Network::open(const NetworkOptions& options) {
   if (options.network == "ucx" && options.tls != nullptr) {
     fail(
-        "LOCKSTEP_NETWORK is \"ucx\", but the data between hosts are to be encrypted, which UCX cannot do: "
-        "set it to tcp, or do not ask for encryption (lockstep run --encrypt, LOCKSTEP_DATA_TLS)");
+        "LOCKSTEP_NETWORK is \"ucx\", but the data between hosts must be encrypted, which UCX cannot do: set "
+        "it to tcp, or do not ask for encryption (lockstep run --encrypt, LOCKSTEP_DATA_TLS)");
   }
   if (options.network == "ucx") return open_ucx_network(options);
   if (options.network == "tcp") return open_tcp_network(options);

@@ -89,7 +89,7 @@ std::string from_hex(const std::string& text) {
 
 std::string random_hex() {
   unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("the system gives no random bytes");
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("cannot get random bytes from the kernel");
   std::string text;
   for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
   return text;

@@ -340,7 +340,7 @@ bool Peers::Impl::hear(const std::shared_ptr<Connection>& connection) {
     }
     if (!is_from_a_peer(*connection, message)) {
       if (connection->process >= 0) {
-        refuse(*connection, fmt::format("expected one of process {}, got one of process {}",
+        refuse(*connection, fmt::format("expected a message of process {}, got one of process {}",
                                         connection->process, message.header.from));
         lose(connection);
       }
@@ -470,7 +470,7 @@ void Peers::Impl::lose(int process, PeerState how) {
 
 void Peers::Impl::throw_late(int process, steady_clock::duration waited) const {
   fail<TimeoutError>(
-      "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not come",
+      "process {} of {} waited {:.1f} s for {} to take part in a collective, but it has not joined",
       options_.process_index, options_.process_count, std::chrono::duration<double>(waited).count(),
       describe(process));
 }
@@ -501,8 +501,8 @@ void Peers::Impl::throw_unreachable(int process) const {
         peer.trouble);
   }
   fail(
-      "process {} of {} (host {}) and process {} of {} (host {}) were taken to share memory, but they do not "
-      "run on one host, or run in network namespaces of their own or as different users",
+      "process {} of {} (host {}) and process {} of {} (host {}) were expected to share memory, but they run "
+      "on different hosts, in different network namespaces or as different users",
       options_.process_index, options_.process_count, own_.host, process, options_.process_count, peer.host);
 }
 

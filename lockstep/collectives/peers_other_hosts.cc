@@ -177,7 +177,7 @@ void Peers::Impl::call_again(int process, steady_clock::time_point start,
     Peer& peer = peers_[process];
     if (peer.state != PeerState::kUnknown) return;
     if (steady_clock::now() - start > kCallsAgain) {
-      peer.trouble = "it ends every call before a word";
+      peer.trouble = "it ends every connection without an answer";
       peer.state = PeerState::kUnreachable;
       return;
     }

@@ -240,7 +240,7 @@ class ProgramRegistry::Impl {
 ProgramRegistry::ProgramRegistry(World& world) : impl_(std::make_unique<Impl>(world)) {
   ProgramRegistry* none = nullptr;
   if (!current_registry.compare_exchange_strong(none, this))
-    fail("this process has a ProgramRegistry already");
+    fail("this process already has a ProgramRegistry");
 }
 
 ProgramRegistry::~ProgramRegistry() { current_registry = nullptr; }
@@ -255,7 +255,8 @@ std::shared_ptr<const void> ProgramRegistry::register_program(const ProgramColle
 template <class Work>
 void ProgramRegistry::with_entry(Fingerprint program, std::int64_t index, std::int64_t position, Work work) {
   const std::shared_ptr<Entry> entry = impl_->find(program);
-  if (entry == nullptr) fail("collective {} of a program {:016x} that was not registered", index, program);
+  if (entry == nullptr)
+    fail("collective {} belongs to program {:016x}, which was not registered", index, program);
   keeping_error(*entry, position, [&] { work(entry); });
 }
 

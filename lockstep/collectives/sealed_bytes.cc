@@ -33,7 +33,8 @@ std::shared_ptr<const SealedBytes> SealedBytes::open(FileDescriptor memory) {
 
 SealedBytes::SealedBytes(FileDescriptor memory) : memory_(std::move(memory)) {
   struct stat status {};
-  if (fstat(memory_.get(), &status) != 0) fail("cannot look at shared memory: {}", describe_error(errno));
+  if (fstat(memory_.get(), &status) != 0)
+    fail("cannot get the size of shared memory: {}", describe_error(errno));
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
   void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, memory_.get(), 0);
@@ -53,7 +54,7 @@ SealedBytes::Writer::Writer(std::size_t size)
 
 void SealedBytes::Writer::append(std::string_view bytes) {
   if (bytes.size() > size_ - written_)
-    fail("{} bytes more than the {} that were announced", bytes.size() - (size_ - written_), size_);
+    fail("got {} bytes more than the {} that were announced", bytes.size() - (size_ - written_), size_);
   while (!bytes.empty()) {
     const ssize_t count = pwrite(memory_.get(), bytes.data(), bytes.size(), static_cast<off_t>(written_));
     if (count < 0 && errno == EINTR) continue;

@@ -235,7 +235,7 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   const auto wait_for_text = [&](int member) {
     const MemberWords& words = segment_.words(member);
     while (words.text_operation.load(std::memory_order_acquire) != number) {
-      if (steady_clock::now() > end) return std::string("another operation, which it did not tell");
+      if (steady_clock::now() > end) return std::string("another operation, which it did not name");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return text_of(words);

@@ -14,8 +14,8 @@ namespace {
 
 [[noreturn]] void refuse(const PartHeader& part, std::string_view expected) {
   fail(
-      "{}, got bytes {} to {} of {} of message {} (tag {:#x}): it is another version of Lockstep, or "
-      "something on the way has changed the data",
+      "{}, got bytes {} to {} of {} of message {} (tag {:#x}): the sender runs another version of Lockstep, "
+      "or the data was changed on the way",
       expected, part.offset, part.offset + part.length, part.bytes, part.message, part.tag);
 }
 
@@ -86,7 +86,7 @@ Incoming* Inbox::take(int peer, int sender, const PartHeader& part) {
   const std::size_t end = part.offset + part.length;
   const auto overlaps = [&](const auto& other) { return part.offset < other.second && other.first < end; };
   if (part.length > message->bytes - message->begun || std::ranges::any_of(message->parts, overlaps))
-    refuse(part, "expected bytes that have not come before");
+    refuse(part, "expected bytes that were not received before");
   if (part.length != part.bytes) {
     if (message->parts.size() == kMostConnections)
       refuse(part, fmt::format("expected at most {} parts", kMostConnections));
@@ -115,7 +115,7 @@ Incoming* Inbox::begin(int peer, int sender, const PartHeader& part) {
     try {
       message.own = std::make_unique_for_overwrite<std::byte[]>(part.bytes);
     } catch (const std::bad_alloc&) {
-      fail("it sent a message of {} bytes, for which there is no memory", part.bytes);
+      fail("it sent a message of {} bytes, for which there is not enough memory", part.bytes);
     }
     held_ += cost(part.bytes);
     message.into = message.own.get();

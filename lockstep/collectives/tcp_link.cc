@@ -308,11 +308,10 @@ void Link::end_of_reading(ssize_t got, int error) {
     end(std::strerror(error));
   } else if (state_ == State::kOpen) {
     end(fmt::format(
-        "{}: something on the way has changed the data; look at the network cards, and at what is "
-        "between the hosts",
+        "{}: the data was changed on the way; check the network cards, and what is between the hosts",
         tls_->trouble()));
   } else {
-    end(fmt::format("TLS with it does not come about: {}", tls_->trouble()));
+    end(fmt::format("the TLS handshake with it failed: {}", tls_->trouble()));
   }
   if (spoke) return;
   state_ = State::kPushedOut;

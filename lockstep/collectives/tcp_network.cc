@@ -45,11 +45,11 @@ class TcpNetwork : public Network {
   explicit TcpNetwork(const NetworkOptions& options)
       : options(options), own(own_address(options.interface, options.coordinator)) {
     if (options.connections < 1 || options.connections > kMostConnections) {
-      fail("LOCKSTEP_DATA_CONNECTIONS is {}: it is a number from 1 to {}", options.connections,
+      fail("LOCKSTEP_DATA_CONNECTIONS is {}: expected a number from 1 to {}", options.connections,
            kMostConnections);
     }
     if (options.unexpected_messages_mib < 1)
-      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: expected a number from 1",
+      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: expected a number of at least 1",
            options.unexpected_messages_mib);
     description_ = fmt::format("TCP from {}{}, connections to each other device: {}", own.to_string(),
                                options.tls != nullptr ? " with TLS" : "", options.connections);
@@ -111,7 +111,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       const bool encrypts = address.starts_with(kTlsAddress);
       if (!encrypts && !address.starts_with(kTcpAddress)) throw_other_network("TCP sockets", "UCX");
       if (encrypts != (proof_.tls != nullptr)) throw_other_encryption(!encrypts);
-      fail("\"{}\" is no address of another process", address);
+      fail("\"{}\" is not the address of another process", address);
     }
     // It has called first.
     for (std::size_t i = 0; i < peers_.size(); ++i)

@@ -50,8 +50,7 @@ UcxLibrary load() {
   UcxLibrary library;
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    if (function == nullptr)
-      fail("libucp.so.0 has no {}: it is of another version of UCX than 1.13 or later", name);
+    if (function == nullptr) fail("libucp.so.0 has no {}: expected UCX 1.13 or later", name);
   };
 #define LOCKSTEP_UCX_FIND(name) find(library.name, #name);
   LOCKSTEP_UCX_FUNCTIONS(LOCKSTEP_UCX_FIND)

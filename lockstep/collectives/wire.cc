@@ -416,7 +416,7 @@ void Wire::diverged() {
   const auto text_of = [&](const auto& known) {
     const auto& [host, signature] = known;
     if (signature == call().signature) return own_text;
-    if (!finish(flight(hearing[host]))) return std::string("another operation, which it did not tell");
+    if (!finish(flight(hearing[host]))) return std::string("another operation, which it did not name");
     return texts_[host].substr(0, texts_[host].find('\0'));
   };
   const std::string first_text = text_of(*first), second_text = text_of(*second);

@@ -201,7 +201,7 @@ TEST(OnTheWay, ChangedBytes_EndTheOperation_AndTheSenderIsNamed) {
       EXPECT_THAT(result.log, AllOf(HasSubstr("said: the connection of process "), HasSubstr("process 1"),
                                     AnyOf(HasSubstr("the received data is not what the other side sent"),
                                           HasSubstr("the other side broke TLS off")),
-                                    HasSubstr("something on the way has changed the data")));
+                                    HasSubstr("the data was changed on the way")));
   }
 }
 

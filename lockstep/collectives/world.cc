@@ -447,8 +447,7 @@ std::unique_ptr<World> World::create(WorldOptions options) {
   }
   for (int process : options.device_process) {
     if (process < 0 || process >= options.process_count) {
-      fail("a device is said to belong to process {}, but there are {} processes", process,
-           options.process_count);
+      fail("a device belongs to process {}, but there are {} processes", process, options.process_count);
     }
   }
   return std::make_unique<WorldImpl>(options);

@@ -46,8 +46,8 @@ Agent::Agent(ClientOptions options, std::shared_ptr<Service> service,
       why_never_(std::move(why_never)) {
   if (options_.process_id < 0 || options_.num_processes < 1) {
     lockstep::fail<InitializationError>(
-        "a job needs at least 1 process, and ids from 0 up, got process {} of {}", options_.process_id,
-        options_.num_processes);
+        "a job needs at least 1 process, and process ids from 0 up, got process {} of {}",
+        options_.process_id, options_.num_processes);
   }
   if (options_.heartbeat_interval.count() <= 0) options_.heartbeat_interval = options_.heartbeat_timeout / 2;
   options_.heartbeat_interval = std::max(options_.heartbeat_interval, milliseconds(1));
@@ -341,8 +341,8 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
   });
   if (!answer) {
     lockstep::fail<TimeoutError>(
-        "[{}] nobody has set the key '{}' within {} s; see whether the process that sets it has come "
-        "this far",
+        "[{}] nobody has set the key '{}' within {} s; see whether the process that sets it has reached that "
+        "point",
         self(), shown(key), seconds(timeout));
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
@@ -395,7 +395,8 @@ std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
   const char* end = answer.value.data() + answer.value.size();
   auto [stop, error] = std::from_chars(answer.value.data(), end, number);
   if (error != std::errc() || stop != end) {
-    lockstep::fail<Error>("[{}] {} gave '{}', which is no number", self(), what, shown(answer.value));
+    lockstep::fail<Error>("[{}] {}: expected a number as the answer, got '{}'", self(), what,
+                          shown(answer.value));
   }
   return number;
 }

@@ -95,7 +95,7 @@ void check(const TlsFiles& files, const Certificates& pem) {
   const Bio key_text(BIO_new_mem_buf(pem.key.data(), static_cast<int>(pem.key.size())));
   const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, no_pass_phrase, nullptr));
   ERR_clear_error();
-  if (!key) refuse(fmt::format("'{}' holds no private key in PEM, without a pass phrase", files.key));
+  if (!key) refuse(fmt::format("'{}' holds no private key in PEM without a pass phrase", files.key));
   if (X509_check_private_key(own, key.get()) != 1) {
     ERR_clear_error();
     refuse(fmt::format("the private key in '{}' is not that of the certificate in '{}'", files.key,

@@ -45,8 +45,8 @@ Status denied(std::string message) { return Status::of_service(Code::kPermission
 void refuse_short_secret(const std::string& secret) {
   if (secret.empty() || secret.size() >= kShortestSecret) return;
   fail<InitializationError>(
-      "LOCKSTEP_JOB_SECRET has {} byte{}, expected at least {}, because whoever sees one call could find a "
-      "shorter one by trying; make one by: od -An -N16 -tx1 /dev/urandom | tr -d ' \\n'",
+      "LOCKSTEP_JOB_SECRET has {} byte{}, expected at least {}, because a shorter one could be guessed by "
+      "whoever sees one call; make one with: od -An -N16 -tx1 /dev/urandom | tr -d ' \\n'",
       secret.size(), secret.size() == 1 ? "" : "s", kShortestSecret);
 }
 

@@ -25,9 +25,8 @@ std::string hmac(std::string_view secret, std::string_view text) {
     const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
     ERR_clear_error();
     fail(
-        "[prove] OpenSSL cannot compute an HMAC with SHA-256 ({}), so that no process can prove that it "
-        "belongs to the job; look at OpenSSL's configuration (OPENSSL_CONF) and the providers that it "
-        "activates",
+        "[prove] OpenSSL cannot compute an HMAC with SHA-256 ({}), so no process can prove that it belongs "
+        "to the job; look at OpenSSL's configuration (OPENSSL_CONF) and the providers that it activates",
         reason != nullptr ? reason : "it gives no reason");
   }
   return std::string(reinterpret_cast<char*>(digest), size);

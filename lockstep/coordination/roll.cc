@@ -30,7 +30,7 @@ std::string watch_roll(Service& service) {
     }
     // A call with a wrong incarnation returns the right one.
     if (!answer->status.right_service_incarnation) {
-      return fmt::format("somebody listens there, but is no coordinator ({}); check the port",
+      return fmt::format("somebody listens there, but is not a coordinator ({}); check the port",
                          answer->status.message);
     }
     incarnation = *answer->status.right_service_incarnation;

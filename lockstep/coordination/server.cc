@@ -22,8 +22,8 @@ class CoordinationServer::Impl {
         host_(options) {
     if (options.allow_jax && options.tls.given()) {
       fail<InitializationError>(
-          "processes of JAX speak plain text, so that a coordinator with TLS cannot let them in; give "
-          "either");
+          "processes of JAX speak plain text, so a coordinator with TLS cannot accept them; give allow_jax "
+          "or certificates, not both");
     }
     front_ = std::make_unique<Front>(
         host_.machine(), gate_, FrontOptions{address_, options.limits, options.num_processes, options.tls});
@@ -73,7 +73,7 @@ CoordinationServer::CoordinationServer() = default;
 CoordinationServer::~CoordinationServer() = default;
 
 void CoordinationServer::start(const ServerOptions& options) {
-  if (impl_) fail<InitializationError>("the coordinator serves already, at {}; start another one", address());
+  if (impl_) fail<InitializationError>("the coordinator already serves at {}; start another one", address());
   impl_ = std::make_unique<Impl>(options);
 }
 

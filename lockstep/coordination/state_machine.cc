@@ -43,8 +43,8 @@ StateMachine::StateMachine(const ServerOptions& options, const Clock& clock, std
   }
   if (keep_ && recoverable_) {
     fail<InitializationError>(
-        "a coordinator stays for later starts of its job, or lets single processes come again, not both: "
-        "give either keep or recoverable");
+        "a coordinator either stays for later starts of its job or lets single processes rejoin, not both: "
+        "give keep or recoverable");
   }
   in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] = num_tasks();
 }

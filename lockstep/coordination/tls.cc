@@ -160,7 +160,7 @@ TlsContext with_key(std::string_view secret, std::uint64_t records_of_a_key) {
     const std::string why = last_tls_error("no reason is given");
     ERR_clear_error();
     fail(
-        "TLS cannot be used with a key made of the job's secret: {}; look at OpenSSL's configuration "
+        "TLS cannot be used with a key made from the job's secret: {}; look at OpenSSL's configuration "
         "(OPENSSL_CONF), or use certificates (LOCKSTEP_TLS_CERTIFICATE)",
         why);
   }

@@ -55,7 +55,7 @@ std::string TlsEnd::binding() const {
   unsigned char bytes[32];
   constexpr char kLabel[] = "EXPORTER-Channel-Binding";
   if (SSL_export_keying_material(ssl(), bytes, sizeof bytes, kLabel, sizeof kLabel - 1, nullptr, 0, 1) != 1)
-    fail("TLS has no binding for this connection: {}", last_tls_error("no reason is given"));
+    fail("TLS gives no channel binding for this connection: {}", last_tls_error("no reason is given"));
   return std::string(reinterpret_cast<char*>(bytes), sizeof bytes);
 }
 

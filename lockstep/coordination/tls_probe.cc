@@ -93,7 +93,7 @@ std::string try_with(const HostPort& address, const TlsFiles& files, std::chrono
     }
   }
   if (session->trouble().empty()) return "";
-  return fmt::format("TLS with it does not come about: {}", session->trouble());
+  return fmt::format("the TLS handshake with it failed: {}", session->trouble());
 }
 
 }  // namespace

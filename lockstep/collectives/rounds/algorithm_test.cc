@@ -268,10 +268,10 @@ TEST(WayTable, AnInvalidRow_IsAnErrorThatSaysWhatIsWrong) {
   };
   using ::testing::HasSubstr;
   EXPECT_THAT(error("permute=ring"), HasSubstr("\"permute\" has no choice"));
-  EXPECT_THAT(error("all-reduce=circle"), HasSubstr("\"circle\" is no way"));
-  EXPECT_THAT(error("all-reduce"), HasSubstr("\"\" is no way"));
-  EXPECT_THAT(error("all-reduce=tree"), HasSubstr("there is no all-reduce by that way"));
-  EXPECT_THAT(error("all-reduce:12X=ring"), HasSubstr("\"12X\" is no number"));
+  EXPECT_THAT(error("all-reduce=circle"), HasSubstr("\"circle\" is not an algorithm"));
+  EXPECT_THAT(error("all-reduce"), HasSubstr("\"\" is not an algorithm"));
+  EXPECT_THAT(error("all-reduce=tree"), HasSubstr("all-reduce does not have this algorithm"));
+  EXPECT_THAT(error("all-reduce:12X=ring"), HasSubstr("\"12X\" is not a number"));
   EXPECT_THAT(error("all-gather=ring,all-reduce:a=ring"), HasSubstr("the row \"all-reduce:a=ring\""));
 }
 

@@ -45,7 +45,7 @@ constexpr WayTable::Row kRows[] = {
 
 [[noreturn]] void fail_row(std::string_view row, const std::string& why) {
   fail(
-      "LOCKSTEP_ALGORITHMS has the row \"{}\": {}; a row is KIND:BYTES:HOSTS=WAY, such as "
+      "LOCKSTEP_ALGORITHMS has the row \"{}\": {}; expected KIND:BYTES:HOSTS=ALGORITHM, such as "
       "all-reduce:64K:8=ring",
       row, why);
 }
@@ -63,7 +63,7 @@ std::size_t number(std::string_view row, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   if (error != std::errc() || (!unit.empty() && unit != "K" && unit != "M"))
-    fail_row(row, fmt::format("\"{}\" is no number", text));
+    fail_row(row, fmt::format("\"{}\" is not a number", text));
   return value * (unit == "K" ? kKiB : unit == "M" ? kKiB * kKiB : 1);
 }
 
@@ -74,10 +74,11 @@ WayTable::Row parse(std::string_view row) {
   constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
                              Kind::kBroadcast};
   const auto found_kind = std::ranges::find(kKinds, kind, [](Kind k) { return name_of(k); });
-  if (found_kind == std::end(kKinds)) fail_row(row, fmt::format("\"{}\" has no choice", kind));
+  if (found_kind == std::end(kKinds)) fail_row(row, fmt::format("\"{}\" has no choice of algorithms", kind));
   const auto found_way = std::ranges::find(kWays, way, [](Way w) { return name_of(w); });
-  if (found_way == std::end(kWays)) fail_row(row, fmt::format("\"{}\" is no way", way));
-  if (!is_way_of(*found_way, *found_kind)) fail_row(row, fmt::format("there is no {} by that way", kind));
+  if (found_way == std::end(kWays)) fail_row(row, fmt::format("\"{}\" is not an algorithm", way));
+  if (!is_way_of(*found_way, *found_kind))
+    fail_row(row, fmt::format("{} does not have this algorithm", kind));
   return {*found_kind, bytes.empty() ? kAnyBytes : number(row, bytes),
           hosts.empty() ? kAnyHosts : static_cast<int>(std::min<std::size_t>(number(row, hosts), kAnyHosts)),
           *found_way, false};
