@@ -28,8 +28,9 @@ TEST(SlowJob, ThatCompilesAgainAndAgain_SaysWhy) {
                {{"LOCKSTEP_LOG_COMPILES", "1"}});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* process : {"process 0 of 2", "process 1 of 2"}) {
-    EXPECT_THAT(result.log, ContainsRegex(std::string(process) +
-                                          ".*is compiled: argument 0: f32.6. was f32.5., in the nearest"));
+    EXPECT_THAT(result.log,
+                ContainsRegex(std::string(process) +
+                              ".*is compiled: argument 0: f32.6. was f32.5., in the most similar"));
   }
 }
 

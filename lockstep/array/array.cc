@@ -100,7 +100,7 @@ namespace {
 [[noreturn]] void fail_not_concrete(const Array& array, std::string_view use) {
   const std::string what = use.starts_with('[') ? std::string(use) : fmt::format("[{}]", use);
   const std::string here = CallSiteScope::current().to_string();
-  if (!array.valid()) fail<Error>("{} an Array without a value (at {}); assign it first", what, here);
+  if (!array.valid()) fail<Error>("{} an Array without a value is used (at {}); assign it first", what, here);
   const ArrayData& data = *array.data();
   if (data.type == nullptr) {
     check_not_leaked(array, what);
@@ -132,8 +132,8 @@ void check_has_elements(const ArrayData& data, std::string_view use) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (!runtime.described()) {
     fail<DescribedError>(
-        "{} needs the elements of {}, which is a shape without any, of shape_of() or eval_shape() (at {}); "
-        "give an array, or only lower and compile for it",
+        "{} needs the elements of {}, which is only a shape of shape_of() or eval_shape() (at {}); give an "
+        "array, or only lower and compile for it",
         use, to_string(data.type->aval), CallSiteScope::current().to_string());
   }
   runtime.plan().end_at_read(fmt::format("{} {}", use, to_string(data.type->aval)));
@@ -224,8 +224,8 @@ void Array::set_integer(std::int64_t value, bool is_unsigned, const std::source_
   if (narrow != value || (is_unsigned && value < 0)) {
     CallSiteScope here(CallSite::from(where));
     fail<DTypeError>(
-        "[Array] a whole number that becomes an Array is of dtype i32, which cannot hold {} (at {}); make it "
-        "of another with full({{}}, number, int64)",
+        "[Array] an integer becomes an Array of dtype i32, which cannot hold {} (at {}); give it a wider "
+        "dtype with full({{}}, number, int64)",
         is_unsigned ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value),
         CallSiteScope::current().to_string());
   }

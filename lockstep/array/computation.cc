@@ -197,7 +197,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (aval.varying.empty()) continue;
     fail<TraceError>(
         "[jit] result array {} is {}, one device's own value along '{}': it has left its shard_map. Return "
-        "it from the function under shard_map, which its out_specs make global",
+        "it from the function under shard_map, whose out_specs make it global",
         i, to_string(aval), aval.varying.front());
   }
   const bool committed = placement.get().has_value();

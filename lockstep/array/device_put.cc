@@ -240,7 +240,7 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
     held[d].assign(mine.begin(), mine.end());
     if (global_shape && (*global_shape)[d] != global[d]) {
       fail<ShardingError>(
-          "{} dimension {} of the local data of shape {} has {} elements, but of the global shape {} this "
+          "{} dimension {} of the local data of shape {} has {} elements, but with the global shape {} this "
           "process holds {} ({})",
           what, d, to_string(shape), shape[d], to_string(*global_shape),
           (*global_shape)[d] / parts[d] * count, where());

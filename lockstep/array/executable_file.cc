@@ -322,7 +322,7 @@ class ExecutableFile {
 
   void parse(std::string_view bytes) {
     if (!bytes.starts_with(kMagicOfAnyVersion)) {
-      fail("[load_executable] these {} bytes are not what serialize() of Lockstep wrote{}", bytes.size(),
+      fail("[load_executable] these {} bytes were not written by serialize() of Lockstep{}", bytes.size(),
            bytes.empty() ? ": there are none" : "");
     }
     if (!bytes.starts_with(kMagic)) {
@@ -335,7 +335,7 @@ class ExecutableFile {
     if (bytes.substr(kMagic.size(), kDigest) != digest(rest)) {
       fail(
           "[load_executable] the {} bytes were changed or cut off after serialize() wrote them: their digest "
-          "is another one",
+          "does not match",
           bytes.size());
     }
     if (!file_.ParseFromArray(rest.data(), static_cast<int>(rest.size())) || file_.program().meshes().empty())
@@ -356,9 +356,9 @@ class ExecutableFile {
     if (file_.platform() != here.platform)
       refuse(fmt::format("this process's platform is {}", here.platform));
     if (file_.plugin() != here.plugin)
-      refuse("this process's plugin is another one: " + first_difference(file_.plugin(), here.plugin));
+      refuse("this process has a different plugin: " + first_difference(file_.plugin(), here.plugin));
     if (file_.machine() != here.machine)
-      refuse("this machine has other processors: " + first_difference(file_.machine(), here.machine));
+      refuse("this machine has different processors: " + first_difference(file_.machine(), here.machine));
     const int count = static_cast<int>(runtime.devices().size());
     for (const proto::Mesh& mesh : file_.program().meshes()) {
       for (const int id : mesh.devices())

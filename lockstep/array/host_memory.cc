@@ -53,7 +53,9 @@ void* HostMemory::writable(DType dtype) const {
                      name(dtype));
   }
   if (!writable_)
-    fail("[HostMemory] this memory is of another owner: only that of HostMemory::allocate is written here");
+    fail(
+        "[HostMemory] this memory belongs to another owner: only memory of HostMemory::allocate can be "
+        "written");
   return const_cast<void*>(data_);
 }
 

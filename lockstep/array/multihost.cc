@@ -103,7 +103,8 @@ Array process_allgather(const Array& x, bool tiled, std::source_location where) 
   if (tiled) {
     if (shape.empty()) {
       fail<ShapeError>(
-          "[process_allgather] a scalar cannot be tiled (at {}): it has no dimension to go along",
+          "[process_allgather] a scalar cannot be tiled (at {}): it has no dimension to concatenate along; "
+          "leave tiled out",
           site.to_string());
     }
     shape.front() *= processes;

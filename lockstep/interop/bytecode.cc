@@ -63,7 +63,7 @@ class Reader {
 
   Module read() {
     Bytes bytes(all_);
-    if (!all_.starts_with(kMagic)) fail_damaged("the module is no bytecode of MLIR");
+    if (!all_.starts_with(kMagic)) fail_damaged("the module is not MLIR bytecode");
     bytes.take(kMagic.size());
     version_ = bytes.number();
     Module module;
@@ -75,7 +75,7 @@ class Reader {
     module.producer = std::string(bytes.text());
     while (!bytes.empty()) {
       const SectionBytes section = read_section(bytes);
-      if (section.id >= kNumSections) fail_damaged("a section is of no known kind");
+      if (section.id >= kNumSections) fail_damaged("a section is of an unknown kind");
       sections_[section.id] = section.bytes;
     }
     read_strings();

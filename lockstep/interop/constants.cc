@@ -61,7 +61,7 @@ std::optional<Scalar> element(DType dtype, const char* at) {
 
 /// The aval of a tensor whose bytes are all its elements, or one for all of them.
 Aval checked(const Attribute& tensor, bool& is_splat) {
-  if (tensor.kind != Attribute::Kind::kTensor) fail_damaged("a constant is no tensor");
+  if (tensor.kind != Attribute::Kind::kTensor) fail_damaged("a constant is not a tensor");
   Aval aval = aval_of(*tensor.type);
   const auto all = static_cast<std::size_t>(aval.bytes());
   // Bools are packed eight to a byte; in a byte that stands for all of them, all bits are alike.
@@ -135,7 +135,7 @@ Aval aval_of(const Type& type) {
       const auto dtype = static_cast<DType>(i);
       if (info(dtype).mlir_name == type.element->name) return {dtype, type.shape};
     }
-    fail<Error>("[import_jax_export] the module has an array of the dtype {}, which no array here has",
+    fail<Error>("[import_jax_export] the module has an array of the dtype {}, which Lockstep does not have",
                 type.element->name);
   }
   fail<Error>("[import_jax_export] the module has {}; expected arrays only", type.name);

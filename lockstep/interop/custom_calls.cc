@@ -159,7 +159,7 @@ Results custom_call(const Call& call) {
         target.substr(kPrefix.size() + 1, target.size() - kPrefix.size() - kSuffix.size() - 1));
     if (kind == 'c' || kind == 'z') {
       call.refuse(fmt::format(
-          "it calls '{}' of LAPACK for complex matrices, and decompositions here are of real ones", target));
+          "it calls '{}' of LAPACK for complex matrices, but decompositions here are of real ones", target));
     }
     if (found != functions().end()) return found->second(call);
   }

@@ -166,7 +166,7 @@ class Reading {
                       const format::AbstractValue* from) const {
     ExportedValue made{.path = path};
     if (from == nullptr || from->kind() != format::AbstractValueKind::shapedArray)
-      fail<Error>("[import_jax_export] {} {} of '{}' is no array", what, path, name_);
+      fail<Error>("[import_jax_export] {} {} of '{}' is not an array", what, path, name_);
     each(from->shape(), [&](const flatbuffers::String* size) {
       const std::string text = text_of(size);
       std::int64_t number = 0;
@@ -231,8 +231,8 @@ class Reading {
       default:
         break;
     }
-    fail<Error>("[import_jax_export] {} {} of '{}' has the dtype {}, which no array here has", what, path,
-                name_, format::EnumNameDType(from));
+    fail<Error>("[import_jax_export] {} {} of '{}' has the dtype {}, which Lockstep does not have", what,
+                path, name_, format::EnumNameDType(from));
   }
 
   ExportedSharding sharding(std::string_view what, const ExportedValue& value,

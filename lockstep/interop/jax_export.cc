@@ -48,7 +48,7 @@ PartitionSpec spec_over(const Mesh& mesh, const MeshAxes& axes,
   for (const auto& [name, size] : axes) sizes.push_back(size);
   if (sizes != mesh.shape()) {
     fail<ShardingError>(
-        "[import_jax_export] '{}' was exported for a mesh of {}, and is called on {}; make one with axes of "
+        "[import_jax_export] '{}' was exported for a mesh of {}, but is called on {}; make one with axes of "
         "these sizes, in this order",
         function, text_of(axes), mesh.to_string());
   }
@@ -96,7 +96,7 @@ class Imported {
       std::string all;
       for (const std::string& each : exported_->platforms) all += (all.empty() ? "" : ", ") + each;
       fail<Error>(
-          "[import_jax_export] '{}' was exported for {}, and runs on {} here; export it with "
+          "[import_jax_export] '{}' was exported for {}, but runs on {} here; export it with "
           "platforms=['{}']",
           exported_->name, all, platform, platform);
     }
@@ -171,7 +171,7 @@ ExportedFunction::Function with_derivative(const std::shared_ptr<const Exported>
     const auto none =
         [exported](const std::vector<Array>&) -> std::pair<std::vector<Array>, std::vector<Array>> {
       fail<TraceError>(
-          "[import_jax_export] '{}' is differentiated (at {}), and has no derivative of this order; export "
+          "[import_jax_export] '{}' is differentiated (at {}), but has no derivative of this order; export "
           "it with serialize(vjp_order=1), or higher",
           exported->name, CallSiteScope::current().to_string());
     };
@@ -263,7 +263,7 @@ std::vector<std::optional<Sharding>> JaxExport::out_shardings(const Mesh& mesh) 
 ExportedFunction JaxExport::on(const Mesh& mesh, std::source_location where) const {
   const CallSiteScope scope(CallSite::from(where));
   if (mesh.size() != nr_devices()) {
-    fail<ShardingError>("[import_jax_export] '{}' was exported for {} devices{}, and {} has {} (at {})",
+    fail<ShardingError>("[import_jax_export] '{}' was exported for {} devices{}, but {} has {} (at {})",
                         function_name(), nr_devices(),
                         mesh_axes().empty() ? "" : fmt::format(" ({})", text_of(mesh_axes())),
                         mesh.to_string(), mesh.size(), CallSiteScope::current().to_string());

@@ -194,7 +194,7 @@ TEST(JaxExport, AFunctionThatCannotRun_IsRefusedWithTheReason) {
     for (const char* part : parts) EXPECT_THAT(message, HasSubstr(part));
   }
   EXPECT_THAT(error_of<Error>([] { import_jax_export(file("for_tpu.bin")).on(); }),
-              AllOf(HasSubstr("was exported for tpu, and runs on cpu"), HasSubstr("platforms=['cpu']")));
+              AllOf(HasSubstr("was exported for tpu, but runs on cpu"), HasSubstr("platforms=['cpu']")));
 }
 
 /// The file with this number in a field of its table, which flatbuffers find by the field's place in the

@@ -225,7 +225,7 @@ std::vector<Array> scatter_by_function(const Call& call, const Array& indices,
 }
 
 std::vector<Array> scatter(const Call& call) {
-  if (call.operands.size() != 3) call.refuse("it scatters into several arrays together");
+  if (call.operands.size() != 3) call.refuse("it scatters into several arrays at once");
   const Region& region = call.region(0);
   const bool replaces = region.arguments.size() == 2 && region.operations.size() == 1 &&
                         region.operations[0].operands == std::vector<std::size_t>{region.arguments[1]};
@@ -233,7 +233,7 @@ std::vector<Array> scatter(const Call& call) {
   const bool of_old_alone = region.arguments.size() == 2 && !uses(region, region.arguments[1]);
   if (!replaces && !of_old_alone && (combining == nullptr || combining->scatter == nullptr)) {
     call.refuse(
-        "it combines by another function of element and update than a sum, product, maximum or minimum");
+        "it combines element and update with a function other than a sum, product, maximum or minimum");
   }
   const Array& indices = call.operand(1);
   if (call.integer("index_vector_dim") != indices.ndim() - 1)

@@ -50,7 +50,7 @@ class Comparison {
   };
 
   [[noreturn]] void unknown() const {
-    call_.refuse("it sorts by something else than one operand's order, or several ones' in turn");
+    call_.refuse("it sorts by something other than the order of one operand, or of several in turn");
   }
 
   const Operation& op(std::size_t value) const {
@@ -186,7 +186,8 @@ Array total_order(const Array& x) {
 
 std::vector<Array> sorted_by(const Call& call, const Region& region, std::span<const Array> operands,
                              std::int64_t dimension, bool stable) {
-  if (region.arguments.size() != 2 * operands.size()) call.refuse("it compares other elements than it sorts");
+  if (region.arguments.size() != 2 * operands.size())
+    call.refuse("it compares elements other than those that it sorts");
   const std::vector<Key> keys = Comparison(call, region).keys();
   const bool descending = keys[0].descending;
   // Operands that are keys as they are come first; others are made.

@@ -286,7 +286,7 @@ std::optional<std::int64_t> Call::configured(const std::string& name) const {
 }
 
 void Call::refuse(std::string_view why) const {
-  fail<Error>("[import_jax_export] the module's {}{} cannot be taken: {}", name, where(operation), why);
+  fail<Error>("[import_jax_export] the module's {}{} is not supported: {}", name, where(operation), why);
 }
 
 std::vector<Array> run_module(const Module& module, const std::vector<Array>& arguments, int platform_index,

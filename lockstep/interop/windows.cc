@@ -24,7 +24,7 @@ struct Windows {
     const Integers pads = call.numbers("padding", Integers(2 * rank, 0));
     for (const Integers* each : {&sizes, &strides, &base_dilations, &window_dilations})
       if (each->size() != rank || std::ranges::any_of(*each, [](std::int64_t n) { return n < 1; }))
-        call.refuse("its windows are not of as many dimensions as its operands");
+        call.refuse("its windows do not have as many dimensions as its operands");
     if (pads.size() != 2 * rank) call.refuse("its padding is not a pair for each dimension");
     for (std::size_t d = 0; d < rank; ++d) {
       low.push_back(pads[2 * d]);
@@ -114,7 +114,7 @@ std::vector<Array> select_and_scatter(const Call& call) {
   const Array &x = call.operand(0), &source = call.operand(1);
   const Combining* adding = combining_of(call.region(1));
   if (adding == nullptr || std::string_view(adding->name) != "add")
-    call.refuse("it scatters by something else than a sum");
+    call.refuse("it scatters with something other than a sum");
   const auto rank = static_cast<std::size_t>(x.ndim());
   const Windows windows(call, rank);
   const Shape shape = source.shape();

@@ -94,8 +94,8 @@ class Scan {
       for (const Array& array : a) given_text += " " + to_string(array.aval());
       for (const Array& array : sums) result_text += " " + to_string(array.aval());
       fail<ShapeError>(
-          "[associative_scan] the function gives{} for two trees of{} (at {}); it must give what it takes, "
-          "for any number of elements",
+          "[associative_scan] the function gives{} for two trees of{} (at {}); its result must have the "
+          "shapes and dtypes of its arguments, for any number of elements",
           result_text, given_text, site_.to_string());
     }
     return sums;

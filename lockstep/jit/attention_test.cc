@@ -383,7 +383,7 @@ TEST(RingAttention, HasSecondDerivatives_ButNoForwardDerivative) {
   const Attend around = ring(ring_mesh(2), {"", {.is_causal = true}});
   expect_all_equal(jit(second(around))(x), jit(second(attention({.is_causal = true})))(x), 5e-5);
   EXPECT_THAT(error_of<TraceError>([&] { jvp(around, std::tuple(x), std::tuple(x)); }),
-              HasSubstr("only has a reverse derivative"));
+              HasSubstr("has only a reverse derivative"));
 }
 
 TEST(RingAttention, ArgumentsThatDoNotFit_AreAnErrorAtTheUsersLine) {

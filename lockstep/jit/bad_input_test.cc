@@ -90,12 +90,12 @@ std::vector<BadInput> bad_inputs() {
        {"[Mesh] CpuDevice(id=0) is at position 0 and again at position 2", "a mesh has each device once"}},
       {"Mesh_OtherNumberOfDevices",
        [=] { Mesh(devices(), {3}, {"a"}); },
-       {"[Mesh] axes (a=3) make 3 places, for 4 devices"}},
+       {"[Mesh] axes (a=3) make 3 places, but there are 4 devices"}},
       {"MakeMesh_SizesThatDoNotDivide",
        [=] {
          make_mesh({{"a", 3}, {"b", -1}});
        },
-       {"[make_mesh] axes (a=3, b=-1): 4 devices cannot be shared out among 3 places (remainder 1)"}},
+       {"[make_mesh] axes (a=3, b=-1): 4 devices cannot be divided among 3 places (remainder 1)"}},
       {"MakeMesh_TwoToWorkOut",
        [=] {
          make_mesh({{"a", -1}, {"b", -1}});
@@ -107,7 +107,7 @@ std::vector<BadInput> bad_inputs() {
         "process 0 of 1", "the nearest sizes that fit are 4 and 8"}},
       {"LocalData_ThatDoesNotFitTheGlobalShape",
        [=] { make_array_from_process_local_data(rows, std::vector<float>(8), {8}, Shape{16}); },
-       {"the local data of shape [8] has 8 elements, but of the global shape [16] this process holds 16",
+       {"the local data of shape [8] has 8 elements, but with the global shape [16] this process holds 16",
         "process 0 of 1"}},
       {"LocalData_OfAnotherNumberOfElements",
        [=] { make_array_from_process_local_data(rows, std::vector<float>(7), {8}); },
@@ -135,8 +135,8 @@ std::vector<BadInput> bad_inputs() {
         "move it with device_put"}},
       {"ShardMap_ResultThatIsNotReplicated",
        [=] { shard_map(same, {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {P()}})(waves({4})); },
-       {"result 0 (f32[1]{x}) differs between the devices along 'x', but its out_spec P() says that they "
-        "have the same",
+       {"result 0 (f32[1]{x}) differs between the devices along 'x', but its out_spec P() says that it is "
+        "the same on all of them",
         "name 'x' in the spec, or reduce over it with psum or pmean"}},
       {"ShardMap_SizeNotDivided",
        [=] { shard_map(same, {.mesh = mesh, .in_specs = {P("x")}, .out_specs = {P("x")}})(waves({6})); },
@@ -172,7 +172,7 @@ std::vector<BadInput> bad_inputs() {
         "give a copy, or do not donate it"}},
       {"Argument_WithoutAValue",
        [=] { jit(same)(Array()); },
-       {"[jit] an argument an Array without a value (at bad_input_test.cc:", "assign it first"}},
+       {"[jit] an argument: an Array without a value is used (at bad_input_test.cc:", "assign it first"}},
       {"Traced_ReadForABranch",
        [] { jit([](Array x) { return x.item<float>() > 0 ? x : -x; })(waves({})); },
        {"[to_host] a f32[] of a function that is being traced has no elements yet (at",
@@ -224,8 +224,8 @@ LOCKSTEP_CHILD(bad_input) {
   EXPECT_THAT(
       test::error_of<ShardingError>(
           [&] { make_array_from_process_local_data(rows, std::vector<float>(4), {4}, Shape{12}); }),
-      HasSubstr("the local data of shape [4] has 4 elements, but of the global shape [12] this process "
-                "holds 6"));
+      HasSubstr(
+          "the local data of shape [4] has 4 elements, but with the global shape [12] this process holds 6"));
   EXPECT_THAT(test::error_of<ShardingError>([&] { pmap([](Array x) { return x; })(waves({4})); }),
               HasSubstr("a leading dimension of 2, the number of local devices"));
   // A mesh over one process's devices only is not the other's to compute on.

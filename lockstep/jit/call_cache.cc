@@ -141,7 +141,7 @@ void CallCache::log_compiled(const CallEntry& made, std::chrono::duration<double
   {
     std::lock_guard lock(mutex_);
     if (const auto nearest = nearest_difference(made))
-      why = *nearest + ", in the nearest that is kept";
+      why = *nearest + ", in the most similar earlier compilation";
     else if (compiled_before_)
       why = "what was compiled before is not kept any more";
     compiled_before_ = true;
@@ -167,9 +167,9 @@ void CallCache::warn_if_often(const CallEntry& made) {
     warned_ = true;
   }
   logging::warning(
-      "[{}] {}{} is compiled for the fifth time within {} calls: {}, in the nearest that is kept. Each new "
-      "shape, dtype, sharding, structure or compiled-in number takes a compilation: give arrays of few "
-      "shapes, and take numbers that change as Array",
+      "[{}] {}{} is compiled for the fifth time within {} calls: {}, in the most similar earlier "
+      "compilation. Each new shape, dtype, sharding, structure or compiled-in number takes a compilation: "
+      "give arrays of few shapes, and take numbers that change as Array",
       operation_, name_, made_at(), calls, *nearest);
 }
 

@@ -21,7 +21,7 @@ Shape HostArray::checked(Shape shape, std::size_t given) {
 
 void HostArray::check(DType asked) const {
   if (asked != dtype_)
-    fail<DTypeError>("[HostArray] its elements are {}, and are asked for as {}", name(dtype_), name(asked));
+    fail<DTypeError>("[HostArray] the elements are {}, and cannot be read as {}", name(dtype_), name(asked));
 }
 
 namespace internal {
@@ -45,14 +45,14 @@ std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
         for (const HostBuffer& each : given) arguments.emplace_back(each.dtype, each.shape, each.data);
         const std::vector<HostArray> found = function(std::move(arguments));
         if (found.size() != results.size()) {
-          fail<ShapeError>("[{}] the function gives {} arrays, where {} are said (at {})", name, found.size(),
-                           results.size(), place);
+          fail<ShapeError>("[{}] expected {} arrays from the function, got {} (at {})", name, results.size(),
+                           found.size(), place);
         }
         for (std::size_t i = 0; i < found.size(); ++i) {
           const Aval said = {results[i].dtype, results[i].shape}, is = {found[i].dtype(), found[i].shape()};
           if (said.dtype != is.dtype || said.shape != is.shape) {
-            fail<ShapeError>("[{}] the function gives {} as result {}, where {} is said (at {})", name,
-                             to_string(is), i, to_string(said), place);
+            fail<ShapeError>("[{}] expected result {} of the function as {}, got {} (at {})", name, i,
+                             to_string(said), to_string(is), place);
           }
           std::memcpy(results[i].data, found[i].data(), static_cast<std::size_t>(said.bytes()));
         }

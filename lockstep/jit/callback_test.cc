@@ -155,15 +155,15 @@ TEST(Callbacks, ThatThrow_ThrowFromTheCallThatRanThem) {
         [=](Array x) { return pure_callback([=](const HostArray&) { return give(); }, ResultType({2}), x); };
   };
   EXPECT_THAT(error_of<ShapeError>([&] { wrong([] { return HostArray(1.f); })(Array(1.f)); }),
-              AllOf(HasSubstr("[pure_callback] the function gives f32[] as result 0, where f32[2] is said"),
+              AllOf(HasSubstr("[pure_callback] expected result 0 of the function as f32[2], got f32[]"),
                     HasSubstr("callback_test.cc:")));
   EXPECT_THAT(error_of<ShapeError>([&] { wrong([] { return std::vector<HostArray>(); })(Array(1.f)); }),
-              HasSubstr("the function gives 0 arrays, where 1 are said"));
+              HasSubstr("expected 1 arrays from the function, got 0"));
   EXPECT_THAT(error_of<DTypeError>([] {
                 pure_callback([](const HostArray& x) { return x.item<double>(); }, ResultType({}),
                               Array(1.f));
               }),
-              HasSubstr("its elements are f32, and are asked for as f64"));
+              HasSubstr("the elements are f32, and cannot be read as f64"));
 }
 
 TEST(IoCallback, IsCalledOncePerRun_InProgramOrder_WithOtherEffects) {

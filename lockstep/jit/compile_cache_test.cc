@@ -97,7 +97,7 @@ Account account_of(const testing::ProcessResult& result) {
     if (auto at = line.find("said "); at != line.npos) account.said.push_back(line.substr(at));
     account.compiled += line.find(" compiled ") != line.npos;
     account.loaded += line.find(" from the compilation cache in ") != line.npos;
-    account.taken += line.find(" of process 0 in ") != line.npos;
+    account.taken += line.find(" from process 0 in ") != line.npos;
   }
   return account;
 }

@@ -78,8 +78,8 @@ ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOpti
     const Aval& aval = xs_[i].aval();
     if (aval.shape.empty()) {
       fail<ShapeError>(
-          "[scan] {} is {}, a scalar, which has no elements to go through (at {}); an array of them has a "
-          "leading dimension, and what is the same in all steps belongs in the carry or is used from outside",
+          "[scan] {} is {}, a scalar, which has no elements to scan (at {}); an array of them has a leading "
+          "dimension, and what is the same in all steps belongs in the carry or is used from outside",
           outline.paths[i], to_string(aval), site.to_string());
     }
     if (length.value_or(aval.shape.front()) != aval.shape.front()) {
@@ -96,7 +96,8 @@ ScanXs::ScanXs(const TreeOutline& outline, std::vector<Array> xs, const ScanOpti
         "length",
         site.to_string());
   }
-  if (*length < 0) fail<ShapeError>("[scan] a length of {} (at {})", *length, site.to_string());
+  if (*length < 0)
+    fail<ShapeError>("[scan] expected a length of 0 or more, got {} (at {})", *length, site.to_string());
   length_ = *length;
 }
 

@@ -321,7 +321,7 @@ TEST(ControlFlow, ArgumentsThatDoNotFit_AreErrors) {
              },
              std::vector<Array>{x}, x);
        },
-       {"[scan] the carry changes its structure: it starts with 1 arrays and carry.size()=1, and a step "
+       {"[scan] the carry changes its structure: it starts with 1 arrays and carry.size()=1, but a step "
         "gives 2 arrays, there carry[1] and carry.size()=2"}},
       {[&] {
          scan([](Array c, std::pair<Array, Array> x) { return std::pair(c, x.first); }, x,
@@ -331,7 +331,7 @@ TEST(ControlFlow, ArgumentsThatDoNotFit_AreErrors) {
       {[&] { scan([](Array c, std::tuple<>) { return std::pair(c, c); }, x, std::tuple<>()); },
        {"[scan] xs holds no array, so nothing says how many steps there are"}},
       {[&] { scan([](Array c, Array x) { return std::pair(c, x); }, x, ones({})); },
-       {"[scan] xs is f32[], a scalar, which has no elements to go through"}},
+       {"[scan] xs is f32[], a scalar, which has no elements to scan"}},
       {[&] {
          cond(
              x > 0.f, [] { return ones({}); }, [] { return ones({}); });
@@ -556,7 +556,7 @@ TEST(ShardMap, ALoop_MayRunDifferentlyOftenOnEachDevice) {
       },
       {line_mesh(), {P("x")}, {P("x")}});
   EXPECT_THAT(error_of<ShardingError>([&] { refused(ones({4})); }),
-              AllOf(HasSubstr("[while] what decides differs between the devices along 'x'"),
+              AllOf(HasSubstr("[while] the value that decides differs between the devices along 'x'"),
                     HasSubstr("they must all do the psum over 'x'")));
 }
 

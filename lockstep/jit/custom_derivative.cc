@@ -24,7 +24,7 @@ std::string type_text(const Aval& aval) { return to_string(Aval{aval.dtype, aval
 void check_structure(const std::string& what, const TreeOutline& expected, const TreeOutline& given,
                      const CallSite& site) {
   if (expected.paths == given.paths && expected.structure == given.structure) return;
-  fail<TraceError>("[{}] expected {} arrays{}, the rule gives {}{} (at {})", what, expected.paths.size(),
+  fail<TraceError>("[{}] expected {} arrays{} from the rule, got {}{} (at {})", what, expected.paths.size(),
                    expected.structure.empty() ? "" : " and " + expected.structure, given.paths.size(),
                    given.structure.empty() ? "" : " and " + given.structure, site.to_string());
 }
@@ -88,8 +88,7 @@ std::vector<Array> checked_tangents(const std::string& what, const TreeOutline& 
     if (!is_inexact(aval.dtype)) continue;
     if (tangents[i].dtype() != aval.dtype || tangents[i].shape() != aval.shape) {
       fail<TraceError>(
-          "[{}] {} is {}, and the rule gives {} for its derivative (at {}); give the same shape and "
-          "dtype",
+          "[{}] {} is {}, but the rule gives {} for its derivative (at {}); give the same shape and dtype",
           what, expected.paths[i], type_text(aval), type_text(tangents[i].aval()), site.to_string());
     }
     out.push_back(tangents[i]);

@@ -88,8 +88,9 @@ std::pair<OpenFunction, Arrays> opened(const char* operation, const TreeFunction
     std::string taken, given;
     for (const Array& array : arrays) taken += " " + to_string(array.aval());
     for (const Aval& aval : results) given += " " + to_string(aval);
-    fail<ShapeError>("[{}] expected a function that gives what it takes,{}, got{} (at {})", operation, taken,
-                     given, site.to_string());
+    fail<ShapeError>(
+        "[{}] expected a function whose results have the types of its arguments,{}, got{} (at {})", operation,
+        taken, given, site.to_string());
   }
   return {OpenFunction(std::move(traced.traced.program)), std::move(traced.traced.captures)};
 }

@@ -157,8 +157,8 @@ void check_differentiable(std::string_view operation, const std::vector<Array>& 
   for (const Array& x : arrays) {
     if (is_floating(x.dtype())) continue;
     fail<TraceError>(
-        "[{}] expected floating arrays to differentiate and to differentiate by, got {} (at {}); convert "
-        "integers with astype",
+        "[{}] expected floating arrays to differentiate, and to differentiate with respect to, got {} (at "
+        "{}); convert integers with astype",
         operation, to_string(x.aval()), site.to_string());
   }
 }

@@ -192,7 +192,7 @@ TEST(Executable, CutOffOrChanged_IsRefused) {
   }
   refuses(bytes + "x");
   EXPECT_THAT(message_of([&] { load_executable<Array>(""); }), HasSubstr("there are none"));
-  EXPECT_THAT(message_of([&] { load_executable<Array>("PK\3\4"); }), HasSubstr("not what serialize()"));
+  EXPECT_THAT(message_of([&] { load_executable<Array>("PK\3\4"); }), HasSubstr("not written by serialize()"));
   EXPECT_THAT(message_of([&] { load_executable<Array>("lockstep executable 2\nabc"); }),
               HasSubstr("another version of Lockstep"));
   EXPECT_THAT(message_of([&] { load_executable<Array>(bytes.substr(0, bytes.size() - 1)); }),

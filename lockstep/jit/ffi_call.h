@@ -37,7 +37,7 @@ void register_ffi_target(const std::string& name,
     } catch (const std::exception& error) {
       return runtime::ffi_error(frame, error.what());
     } catch (...) {
-      return runtime::ffi_error(frame, "a kernel failed with an exception that is no std::exception");
+      return runtime::ffi_error(frame, "a kernel failed with an exception that is not a std::exception");
     }
   });
 }

@@ -272,9 +272,9 @@ std::shared_ptr<const CallEntry> JitCache::add(const Signature& signature, Trace
                                                std::chrono::duration<double> tracing) {
   CallSiteScope scope(site());
   std::vector<const ArrayType*> types;
-  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument").type);
+  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[jit] an argument:").type);
   for (const Array& array : traced.captures)
-    types.push_back(concrete(array, "[jit] an array from outside").type);
+    types.push_back(concrete(array, "[jit] an array from outside:").type);
   options.in_shardings.resize(types.size());
   options.donated.resize(types.size());
   return calls_.add(signature, Computation::compile(std::move(traced.program), types, options),

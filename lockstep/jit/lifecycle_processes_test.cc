@@ -52,8 +52,8 @@ LOCKSTEP_CHILD(forks_children_that_end) {
 TEST(ForkedChild, ThatComputesOrEnds_DoesNotAffectItsParentsJob) {
   for (const ProcessResult& result : run_processes(job("forks_children_that_end", 2, 1))) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
-    EXPECT_THAT(result.log, ContainsRegex("a computation in a process that was forked after initialize\\(\\) "
-                                          "from process [01] of 2"));
+    EXPECT_THAT(result.log, ContainsRegex("a computation was started in a process that was forked after "
+                                          "initialize\\(\\) from process [01] of 2"));
   }
 }
 

@@ -64,7 +64,7 @@ std::string serialize_entry(const CallEntry& entry) {
   if (!entry.captures.empty()) {
     fail(
         "[serialize] the function uses {} arrays from outside, which another process does not have: give "
-        "them as arguments, and a number that meets f64 as an array, full({{}}, number, float64)",
+        "them as arguments, and write a number that is combined with f64 as full({{}}, number, float64)",
         entry.captures.size());
   }
   if (std::ranges::find(entry.kinds, Signature::Word::kHere) != entry.kinds.end()) {
@@ -87,7 +87,7 @@ std::shared_ptr<const CallEntry> load_entry(std::string_view bytes, const tree::
   if (paths != file.call.results) {
     fail(
         "[load_executable] the function's result has the arrays [{}], but the type (or `like`) that you give "
-        "has [{}]: give the function's result type, and for one with containers a `like` with as many "
+        "has [{}]: give the function's result type; if it has containers, give a `like` with as many "
         "elements",
         fmt::join(file.call.results, ", "), fmt::join(paths, ", "));
   }

@@ -55,9 +55,12 @@ TEST(LogCompiles, NamesFunctionReasonAndTimes) {
   EXPECT_EQ(test::count(first, "is compiled"), 1) << "the second call is not";
   EXPECT_THAT(
       between(log, "second", "third"),
-      HasSubstr("is compiled: argument 0: f32[5] was f32[4]; argument 1: f32[5] was f32[4], in the nearest"));
-  EXPECT_THAT(between(log, "third", "others"),
-              HasSubstr("is compiled: argument 1: i32[5] was f32[5], in the nearest that is kept; traced"));
+      HasSubstr(
+          "is compiled: argument 0: f32[5] was f32[4]; argument 1: f32[5] was f32[4], in the most similar"));
+  EXPECT_THAT(
+      between(log, "third", "others"),
+      HasSubstr(
+          "is compiled: argument 1: i32[5] was f32[5], in the most similar earlier compilation; traced"));
   const std::string others = between(log, "others", "end");
   EXPECT_THAT(others, ContainsRegex(
                           "step .* is compiled: what was compiled before is not kept any more; .*loaded from "

@@ -261,9 +261,9 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
 
   CallSiteScope scope(site);
   std::vector<const ArrayType*> types;
-  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[pmap] an argument").type);
+  for (const Array* array : signature.leaves()) types.push_back(concrete(*array, "[pmap] an argument:").type);
   for (const Array& array : captures) {
-    types.push_back(concrete(array, "[pmap] an array from outside").type);
+    types.push_back(concrete(array, "[pmap] an array from outside:").type);
     in_specs_.push_back(PartitionSpec());
     if (array.is_fully_addressable() || array.is_fully_replicated()) continue;
     fail<ShardingError>(

@@ -200,7 +200,7 @@ TEST(CustomDerivatives, RulesThatDoNotFit_AreErrors) {
                                          }),
                               x);
               }),
-              AllOf(HasSubstr("[custom_jvp] result is f32[3], and the rule gives f32[] for its derivative"),
+              AllOf(HasSubstr("[custom_jvp] result is f32[3], but the rule gives f32[] for its derivative"),
                     HasSubstr("remat_test.cc:")));
   EXPECT_THAT(error_of<TraceError>([&] {
                 differentiate(custom_vjp(
@@ -215,13 +215,15 @@ TEST(CustomDerivatives, RulesThatDoNotFit_AreErrors) {
                                   [](Array x, Array g) { return std::tuple(sum(x * g)); }),
                               x);
               }),
-              HasSubstr("[custom_vjp, backward] argument[0] is f32[3], and the rule gives f32[]"));
+              HasSubstr("[custom_vjp, backward] argument[0] is f32[3], but the rule gives f32[]"));
   auto outside = [&](Array w) {
     return sum(custom_vjp([w](Array x) { return x * w; }, [w](Array x) { return std::pair(x * w, x); },
                           [w](Array, Array g) { return w * g; })(x));
   };
-  EXPECT_THAT(error_of<TraceError>([&] { grad(outside)(x); }),
-              HasSubstr("[custom_vjp] its functions use f32[3] from outside, in which it is differentiated"));
+  EXPECT_THAT(
+      error_of<TraceError>([&] { grad(outside)(x); }),
+      HasSubstr(
+          "[custom_vjp] its functions use f32[3] from outside, with respect to which it is differentiated"));
 }
 
 }  // namespace

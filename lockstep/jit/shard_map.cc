@@ -110,8 +110,8 @@ Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::s
     if (std::ranges::find(named, axis) != named.end() || std::ranges::find(manual_, axis) == manual_.end())
       continue;
     fail<ShardingError>(
-        "[shard_map] result {} ({}) differs between the devices along '{}', but its out_spec {} says that "
-        "they have the same (at {}); name '{}' in the spec, or reduce over it with psum or pmean",
+        "[shard_map] result {} ({}) differs between the devices along '{}', but its out_spec {} says that it "
+        "is the same on all of them (at {}); name '{}' in the spec, or reduce over it with psum or pmean",
         result, to_string(array.aval()), axis, spec.to_string(), site_, axis);
   }
   for (const std::string& axis : named) {

@@ -25,7 +25,7 @@ void Signature::argument(tree::TreeRef tree) {
 
 void Signature::leaf(Array& array) {
   leaves_.push_back(&array);
-  add(Word::kArray, std::bit_cast<std::uintptr_t>(concrete(array, "[jit] an argument").type.get()));
+  add(Word::kArray, std::bit_cast<std::uintptr_t>(concrete(array, "[jit] an argument:").type.get()));
 }
 
 void Signature::text(const std::string& value) {

@@ -347,7 +347,7 @@ TEST(VmapOfAShardMap, MayUseCollectivesOverTheExamples) {
   expect_equal(jit(vmap(f, {.axis_name = "i"}))(xs), expected);
   EXPECT_THAT(
       error_of<TraceError>([&] { jit(vmap(f, {.axis_name = "i", .spmd_axis_name = "y"})).lower(xs); }),
-      HasSubstr("which are split over devices by its spmd_axis_name"));
+      HasSubstr("whose examples are split over devices by its spmd_axis_name"));
 }
 
 /// A cache that is written for each example at a place of its own.
@@ -396,13 +396,14 @@ TEST(UnconstrainedSpecs, KeepTheSplitOfADimension) {
   const Sharding sharding = NamedSharding(mesh, open);
   EXPECT_THAT(
       error_of<ShardingError>([&] { device_put(xs, sharding); }),
-      HasSubstr("P(UNCONSTRAINED, 'y') says nothing of dimension 0, which only with_sharding_constraint"));
+      HasSubstr(
+          "P(UNCONSTRAINED, 'y') leaves dimension 0 unconstrained, which only with_sharding_constraint"));
   EXPECT_THAT(error_of<ShardingError>([&] {
                 jit(f, {.in_shardings = {sharding}})(waves({4, 6}));
               }),
-              HasSubstr("says nothing of dimension 0"));
+              HasSubstr("leaves dimension 0 unconstrained"));
   EXPECT_THAT(error_of<ShardingError>([&] { jit(f, {.out_shardings = {sharding}})(xs); }),
-              HasSubstr("says nothing of dimension 0"));
+              HasSubstr("leaves dimension 0 unconstrained"));
   EXPECT_THAT(error_of<ShardingError>([&] {
                 shard_map(f, {mesh, {open}, {P()}})(xs);
               }),

@@ -107,7 +107,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
   const Routine routine = found == routines().end() ? nullptr
                           : is_double               ? found->second.second
                                                     : found->second.first;
-  if (routine == nullptr) fail("a custom call asks for {} of LAPACK, which is not here", name);
+  if (routine == nullptr) fail("a custom call asks for {} of LAPACK, which Lockstep does not call", name);
   run(routine, call);
 }
 

@@ -46,7 +46,7 @@ void Files::write(File& file, bool lines, const std::string& head, const std::st
       }
     }
     if (file.left_out > 0) {
-      logging::warning("[metrics::log] {} is written again; {} calls of metrics::log were left out in it",
+      logging::warning("[metrics::log] {} is written again; {} calls of metrics::log are missing from it",
                        file.path.string(), file.left_out);
     }
     file.left_out = 0;

@@ -66,7 +66,7 @@ class Log {
         call.entry.values.emplace_back(name, 0);
       } else if (writes_) {
         fail<ShardingError>(
-            "[metrics::log] '{}', {}, is only on other processes, and process {} of {} writes the metrics "
+            "[metrics::log] '{}', {}, is only on other processes, but process {} of {} writes the metrics "
             "(at {}); give an array that this process has a part of",
             name, array.to_string(), runtime::Runtime::get().process_index(),
             runtime::Runtime::get().process_count(), CallSiteScope::current().to_string());

@@ -135,8 +135,8 @@ void check_attention(std::string_view operation, const Operand& query, const Ope
                     k[2] > 0 && q[2] % k[2] == 0;
   if (!fits) {
     fail<ShapeError>(
-        "[{}] query {}, key {} and value {} do not fit{}; expected [batch, queries, heads, features] and "
-        "twice [batch, keys, heads or a divisor of them, features]",
+        "[{}] query {}, key {} and value {} do not fit{}; expected query [batch, queries, heads, features], "
+        "and key and value [batch, keys, heads or a divisor of them, features]",
         operation, to_string(query.aval()), to_string(key.aval()), to_string(value.aval()), ops::at());
   }
   const Shape of_scores = {q[0], q[2], q[1], k[1] * devices};

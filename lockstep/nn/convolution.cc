@@ -60,8 +60,8 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
   const ElementType type = promote(name, types);
   const Aval left = lhs.aval(), right = rhs.aval();
   if (left.rank() < 2 || right.rank() != left.rank()) {
-    fail<ShapeError>("[{}] expected an operand and kernels of one rank of 2 or more, got {} and {}{}", name,
-                     to_string(left), to_string(right), ops::at());
+    fail<ShapeError>("[{}] expected an operand and kernels of the same rank, at least 2, got {} and {}{}",
+                     name, to_string(left), to_string(right), ops::at());
   }
   const std::size_t count = left.shape.size() - 2;
   static const std::string kSpatial = "DHW";
@@ -170,7 +170,10 @@ Array conv_general_dilated(const Operand& lhs, const Operand& rhs, ConvOptions o
 Array conv(const Operand& x, const Operand& kernel, ConvOptions options) {
   CallSiteScope here(x.site());
   if (!options.dimension_numbers[0].empty())
-    fail<ShapeError>("[conv] has features last; give dimension numbers to conv_general_dilated{}", ops::at());
+    fail<ShapeError>(
+        "[conv] expected no dimension numbers, because features are always last; give them to "
+        "conv_general_dilated{}",
+        ops::at());
   std::string letters;
   for (std::size_t i = 2; i < x.shape().size(); ++i) letters += static_cast<char>('0' + i);
   options.dimension_numbers = {"N" + letters + "C", letters + "IO", "N" + letters + "C"};
@@ -182,7 +185,7 @@ Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptio
   const std::size_t rank = kernel.shape().size();
   if (rank < 2 || x.shape().size() != rank) {
     fail<ShapeError>(
-        "[conv_transpose] expected an operand and kernels of one rank of 2 or more, got {} and {}{}",
+        "[conv_transpose] expected an operand and kernels of the same rank, at least 2, got {} and {}{}",
         to_string(x.aval()), to_string(kernel.aval()), ops::at());
   }
   const std::size_t count = rank - 2;

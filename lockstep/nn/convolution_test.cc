@@ -86,10 +86,11 @@ TEST(Convolution, ArgumentsThatDoNotFit_AreErrorsThatNameThem) {
       }),
       HasSubstr("[conv_general_dilated] expected as many features of f32[1,2,3,4] (dimension 1) as input "
                 "features of f32[2,3,1,1] (dimension 1) times feature_group_count, got 2, 3 and 1"));
-  EXPECT_THAT(error_of<ShapeError>([] {
-                conv_general_dilated(image(), zeros({2, 2, 1}));
-              }),
-              HasSubstr("one rank of 2 or more, got f32[1,2,3,4] and f32[2,2,1] (at convolution_test.cc:"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] {
+        conv_general_dilated(image(), zeros({2, 2, 1}));
+      }),
+      HasSubstr("the same rank, at least 2, got f32[1,2,3,4] and f32[2,2,1] (at convolution_test.cc:"));
   EXPECT_THAT(
       error_of<ShapeError>([] {
         conv_general_dilated(image(), zeros({2, 2, 1, 1}), {.dimension_numbers = {"NCHH", "OIHW", "NCHW"}});

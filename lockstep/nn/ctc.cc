@@ -29,7 +29,7 @@ void check(const Operand& logits, const Operand& logit_paddings, const Operand& 
         to_string(label_paddings.aval()), ops::at());
   }
   if (blank_id < 0 || blank_id >= x[2]) {
-    fail<ShapeError>("[ctc_loss] expected a blank that is one of {} classes, got {}{}", x[2], blank_id,
+    fail<ShapeError>("[ctc_loss] expected a blank that is one of the {} classes, got {}{}", x[2], blank_id,
                      ops::at());
   }
 }

@@ -150,7 +150,8 @@ Initializer orthogonal(double scale, std::int64_t column_axis) {
     const auto rank = static_cast<std::int64_t>(shape.size());
     if (rank < 2 || column_axis < -rank || column_axis >= rank) {
       fail<ShapeError>(
-          "[initializers::orthogonal] expected a shape of two dimensions or more, {} one of them, got {}{}",
+          "[initializers::orthogonal] expected a shape of two dimensions or more, with a dimension {}, got "
+          "{}{}",
           column_axis, to_string(shape), ops::at());
     }
     if (num_elements(shape) == 0) return zeros(key, shape, dtype);

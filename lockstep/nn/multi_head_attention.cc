@@ -28,8 +28,8 @@ MultiHeadAttention MultiHeadAttention::init(const random::KeyOperand& key) const
                         {num_heads, in_features, features});
   if (features % num_heads != 0 || key_heads < 1 || num_heads % key_heads != 0) {
     fail<ShapeError>(
-        "[nn::MultiHeadAttention] expected heads that divide the features, and key heads that divide them, "
-        "got {} features, {} heads and {} key heads{}",
+        "[nn::MultiHeadAttention] expected heads that divide the features, and key heads that divide the "
+        "heads, got {} features, {} heads and {} key heads{}",
         features, num_heads, key_heads, ops::at());
   }
   const std::int64_t each = features / num_heads;

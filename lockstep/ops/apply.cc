@@ -133,7 +133,7 @@ Array elementwise(const std::string& name, Meet meet, const Primitive& primitive
 std::int64_t axis_of(std::string_view operation, std::int64_t axis, std::int64_t rank, const Aval& operand) {
   if (axis < -rank || axis >= rank) {
     fail<ShapeError>(
-        "[{}] axis {} is not one of {}, which gives {} to choose from{}; count from 0, or from -1 at the end",
+        "[{}] axis {} is out of range for {}, which has {} dimensions{}; count from 0, or from -1 at the end",
         operation, axis, to_string(operand), rank, at());
   }
   return axis < 0 ? axis + rank : axis;

@@ -15,7 +15,7 @@ namespace {
 Array operand(std::string_view operation, const Operand& x, const AxisNames& axes) {
   if (Trace::current() == nullptr) {
     fail<ShardingError>(
-        "[{}] is called outside of shard_map, pmap and vmap{}; there is no axis that it could go along",
+        "[{}] is called outside of shard_map, pmap and vmap{}; call it in a function under one of them",
         operation, ops::at());
   }
   try {
@@ -75,7 +75,8 @@ Array psum_scatter(const Operand& x, const AxisNames& axes, PsumScatterOptions o
                      devices = lax::group_size(axes, options.axis_index_groups);
   if (!options.tiled && size != devices) {
     fail<ShapeError>(
-        "[psum_scatter] dimension {} of {} has size {}, not {} as there are devices{}; cut it with .tiled",
+        "[psum_scatter] dimension {} of {} has size {}, expected {}, the number of devices{}; set .tiled to "
+        "split a larger one",
         along, to_string(whole.aval()), size, devices, ops::at());
   }
   Array part = lax::psum_scatter(whole, axes, along, std::move(options.axis_index_groups));
@@ -118,8 +119,8 @@ Array axis_index(const AxisNames& axes, std::source_location where) {
   CallSiteScope here(CallSite::from(where));
   if (Trace::current() == nullptr) {
     fail<ShardingError>(
-        "[axis_index] is called outside of shard_map, pmap and vmap{}; there is no axis whose "
-        "index it could give",
+        "[axis_index] is called outside of shard_map, pmap and vmap{}; call it in a function under one of "
+        "them",
         ops::at());
   }
   return apply_primitive(axis_index_p(), OpParams::of(AxesParams{axes.names}), std::span<const Array>())

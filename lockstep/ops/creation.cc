@@ -198,7 +198,7 @@ Array from_host(const void* data, std::size_t count, DType dtype, const Shape& s
 }
 
 void fail_ragged(std::size_t first, std::size_t other, const SourceLocation& where) {
-  fail<ShapeError>("[array] rows have {} and {} values (at {}); they must have as many", first, other,
+  fail<ShapeError>("[array] rows have {} and {} values (at {}); they must have the same number", first, other,
                    CallSite::from(where).to_string());
 }
 

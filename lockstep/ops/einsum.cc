@@ -47,7 +47,7 @@ std::string expanded(std::string_view subscripts, const std::string& term, std::
     } else if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
       labels += term[i];
     } else {
-      fail_subscripts(subscripts, fmt::format("'{}' is no label; labels are letters", term[i]));
+      fail_subscripts(subscripts, fmt::format("'{}' is not a label; labels are letters", term[i]));
     }
   }
   return labels;

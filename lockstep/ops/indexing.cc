@@ -177,7 +177,7 @@ Array put_along_axis(const Operand& x, const Operand& indices, const Operand& va
   CallSiteScope here(x.site());
   const AlongAxis shapes = along_axis("put_along_axis", x, indices, axis);
   if (shapes.x != x.shape()) {
-    fail<ShapeError>("[put_along_axis] indices of {} do not broadcast to {}, but for axis {}{}",
+    fail<ShapeError>("[put_along_axis] indices of {} do not broadcast to {} in the axes other than {}{}",
                      to_string(indices.aval()), to_string(x.aval()), shapes.axis, ops::at());
   }
   const ElementType type = x.type(), types[] = {type, values.type()};

@@ -46,7 +46,7 @@ struct Range {
 
 /// Python's rule: negative bounds count from the end, and all are brought within the dimension.
 Range range_of(std::string_view operation, const Slice& slice, std::int64_t size) {
-  if (slice.step == 0) fail<ShapeError>("[{}] expected a slice's step not to be 0{}", operation, at());
+  if (slice.step == 0) fail<ShapeError>("[{}] expected a slice step other than 0{}", operation, at());
   const bool backwards = slice.step < 0;
   const std::int64_t low = backwards ? -1 : 0, high = backwards ? size - 1 : size;
   auto within = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
@@ -107,8 +107,8 @@ IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const 
       const std::int64_t n = item.number();
       if (n < -size || n >= size) {
         fail<ShapeError>(
-            "[{}] index {} is not one of dimension {} of {}, which has size {}{}; count from 0, or from -1 "
-            "at the end",
+            "[{}] index {} is out of range for dimension {} of {}, which has size {}{}; count from 0, or "
+            "from -1 at the end",
             operation, n, d, to_string(x), size, at());
       }
       const std::int64_t at = n < 0 ? n + size : n;

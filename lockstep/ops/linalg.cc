@@ -71,7 +71,8 @@ void check_system(std::string_view operation, const Operand& a, const Operand& b
   const std::int64_t size = b.shape().empty() ? -1 : vector ? b.shape()[0] : rows(b.shape());
   if (size == a.shape().back()) return;
   fail<ShapeError>(
-      "[linalg::{}] {} and {} do not fit{}; expected of the second as many rows as the first has columns",
+      "[linalg::{}] {} and {} do not fit{}; expected the second to have as many rows as the first has "
+      "columns",
       operation, to_string(a.aval()), to_string(b.aval()), ops::at());
 }
 

@@ -223,8 +223,8 @@ Array lu_solve(const LUFactor& factor, const Operand& b, int trans) {
   const Shape &shape = factor.lu.shape(), &of_pivots = factor.pivots.shape();
   if (!is_integer(factor.pivots.dtype()) || of_pivots != Shape(shape.begin(), shape.end() - 1)) {
     fail<ShapeError>(
-        "[linalg::lu_solve] expected the pivots of {}, one for each of its rows, got {}{}; give what "
-        "linalg::lu_factor gives",
+        "[linalg::lu_solve] expected the pivots of {}, one for each of its rows, got {}{}; give the pivots "
+        "that linalg::lu_factor returns",
         to_string(factor.lu.aval()), to_string(factor.pivots.aval()), ops::at());
   }
   if (trans != 0 && trans != 1)
@@ -276,8 +276,8 @@ LeastSquares lstsq(const Operand& a, const Operand& b, std::optional<double> rco
   const std::size_t rank = b.shape().size();
   if (a.shape().size() != 2 || rank == 0 || rank > 2 || b.shape()[0] != a.shape()[0]) {
     fail<ShapeError>(
-        "[linalg::lstsq] expected a matrix, and a vector or a matrix of as many rows, got {} and {}{}; "
-        "vmap for more",
+        "[linalg::lstsq] expected a matrix, and a vector or a matrix of as many rows, got {} and {}{}; use "
+        "vmap for several",
         to_string(a.aval()), to_string(b.aval()), ops::at());
   }
   std::vector<Array> parts = run(

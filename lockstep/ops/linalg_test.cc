@@ -258,7 +258,7 @@ TEST(Einsum, SubscriptsThatDoNotFit_AreAnErrorThatNamesTheLabel) {
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("ij,jk", {x}); }), HasSubstr("expected 2 operands, got 1"));
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("i->i", {x}); }), HasSubstr("operand 0 is f32[2,3]"));
   EXPECT_THAT(error_of<ShapeError>([&] { einsum("ij->k", {x}); }), HasSubstr("label 'k' of the result"));
-  EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is no label"));
+  EXPECT_THAT(error_of<ShapeError>([&] { einsum("i1->i", {x}); }), HasSubstr("'1' is not a label"));
 }
 
 TEST(Einsum, SeveralOperands_FormTheSmallestProductFirst) {

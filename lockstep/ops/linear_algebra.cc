@@ -130,8 +130,8 @@ Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64
   }
   if (!fit) {
     fail<ShapeError>(
-        "[tensordot] axes [{}] of {} and [{}] of {} do not fit{}; expected as many of both, and "
-        "equal sizes",
+        "[tensordot] axes [{}] of {} and [{}] of {} do not fit{}; expected the same number of axes in both, "
+        "of equal sizes",
         fmt::join(x_axes, ","), to_string(x.aval()), fmt::join(y_axes, ","), to_string(y.aval()), ops::at());
   }
   const ElementType types[] = {x.type(), y.type()};
@@ -171,8 +171,8 @@ Array vdot(const Operand& x, const Operand& y) {
 Array kron(const Operand& x, const Operand& y) {
   CallSiteScope here(x.site());
   if (x.shape().size() != y.shape().size()) {
-    fail<ShapeError>("[kron] expected as many dimensions, got {} and {}{}; reshape one", to_string(x.aval()),
-                     to_string(y.aval()), ops::at());
+    fail<ShapeError>("[kron] expected the same number of dimensions, got {} and {}{}; reshape one",
+                     to_string(x.aval()), to_string(y.aval()), ops::at());
   }
   return product("kron", x, y, [](const Array& left, const Array& right) {
     Shape wide, narrow, result;

@@ -109,8 +109,8 @@ bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
           all.structure.empty() ? "" : " and " + all.structure.substr(0, all.structure.size() - 1));
     };
     fail<TraceError>(
-        "[{}] the carry changes its structure: it starts with {}, and a step gives {} (at {}); give as many "
-        "arrays and the same numbers from each step",
+        "[{}] the carry changes its structure: it starts with {}, but a step gives {} (at {}); give the same "
+        "number of arrays and the same numbers from each step",
         operation_, text(outline_, differ.in1), text(outline, differ.in2), site_);
   }
   bool settled = true;

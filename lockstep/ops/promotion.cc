@@ -99,8 +99,8 @@ ElementType promote(std::string_view operation, std::span<const ElementType> typ
   }
   std::string names;
   for (ElementType type : types) names += fmt::format("{}{}", names.empty() ? "" : ", ", name(type.dtype));
-  fail<DTypeError>("[{}] no dtype holds the operands' ({}) all (at {}); convert them with astype", operation,
-                   names, CallSiteScope::current().to_string());
+  fail<DTypeError>("[{}] no dtype holds all of the operands' dtypes ({}) (at {}); convert them with astype",
+                   operation, names, CallSiteScope::current().to_string());
 }
 
 ElementType to_inexact(ElementType type) {

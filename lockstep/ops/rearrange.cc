@@ -107,7 +107,8 @@ Array rot90(const Operand& x, std::int64_t k, std::int64_t axis1, std::int64_t a
   const Aval aval = x.aval();
   const std::int64_t first = ops::axis_of("rot90", axis1, aval.rank(), aval),
                      second = ops::axis_of("rot90", axis2, aval.rank(), aval);
-  if (first == second) fail<ShapeError>("[rot90] expected two axes, got {} twice{}", first, ops::at());
+  if (first == second)
+    fail<ShapeError>("[rot90] expected two different axes, got {} twice{}", first, ops::at());
   const std::int64_t quarters = ((k % 4) + 4) % 4;
   Integers order;
   for (std::int64_t d = 0; d < aval.rank(); ++d) order.push_back(d);
@@ -132,8 +133,8 @@ Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axi
 Array roll(const Operand& x, const Integers& shifts, const Integers& axes) {
   CallSiteScope here(x.site());
   if (shifts.size() != axes.size())
-    fail<ShapeError>("[roll] expected a shift for each axis, got {} and {}{}", to_string(shifts),
-                     to_string(axes), ops::at());
+    fail<ShapeError>("[roll] expected a shift for each axis, got the shifts {} for the axes {}{}",
+                     to_string(shifts), to_string(axes), ops::at());
   const Aval aval = x.aval();
   Integers dimensions;
   for (std::int64_t axis : axes) dimensions.push_back(ops::axis_of("roll", axis, aval.rank(), aval));
@@ -223,7 +224,8 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
   const Aval aval = x.aval();
   const std::int64_t first = ops::axis_of("diagonal", axis1, aval.rank(), aval),
                      second = ops::axis_of("diagonal", axis2, aval.rank(), aval);
-  if (first == second) fail<ShapeError>("[diagonal] expected two axes, got {} twice{}", first, ops::at());
+  if (first == second)
+    fail<ShapeError>("[diagonal] expected two different axes, got {} twice{}", first, ops::at());
   const std::int64_t rows = aval.shape[static_cast<std::size_t>(first)],
                      columns = aval.shape[static_cast<std::size_t>(second)];
   const std::int64_t down = std::max<std::int64_t>(-offset, 0), right = std::max<std::int64_t>(offset, 0);

@@ -173,7 +173,7 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
   CallSiteScope here(x.site());
   static constexpr std::string_view kMethods[] = {"linear", "lower", "higher", "nearest", "midpoint"};
   if (std::ranges::find(kMethods, options.method) == std::end(kMethods)) {
-    fail("[{}] expected a method of linear, lower, higher, nearest and midpoint, got \"{}\"{}", name,
+    fail("[{}] expected the method linear, lower, higher, nearest or midpoint, got \"{}\"{}", name,
          options.method, ops::at());
   }
   if (q.shape().size() > 1) {

@@ -35,8 +35,8 @@ Array unit_norms(const Array& x, const std::optional<std::vector<std::int64_t>>&
     for (std::int64_t d = 0; d + 1 < x.ndim(); ++d) along.push_back(d);
   } else {
     fail<ShapeError>(
-        "[adaptive_grad_clip] expected parameters of up to 5 dimensions, got {} (at {}); name the axes along "
-        "which a unit's norm goes",
+        "[adaptive_grad_clip] expected parameters of up to 5 dimensions, got {} (at {}); name the axes over "
+        "which a unit's norm is taken",
         lockstep::to_string(x.aval()), CallSiteScope::current().to_string());
   }
   if (along.empty()) return abs(ops::widened(x));

@@ -66,7 +66,7 @@ Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, doub
 
 Schedule join_schedules(std::vector<Schedule> schedules, std::vector<std::int64_t> boundaries) {
   if (schedules.size() != boundaries.size() + 1) {
-    throw Error("[join_schedules] expected a boundary between each two schedules, got " +
+    throw Error("[join_schedules] expected one boundary fewer than schedules, got " +
                 std::to_string(schedules.size()) + " schedules and " + std::to_string(boundaries.size()) +
                 " boundaries");
   }

@@ -210,7 +210,7 @@ bool Buffer::await_for(std::chrono::milliseconds timeout) const {
 void Buffer::to_host(void* destination, std::size_t bytes) const {
   const auto dims = dims_of(api_, buffer_);
   if (const std::size_t size = size_bytes(); bytes != size) {
-    fail<PjrtError>("[pjrt] copying an array to the host: it has {} bytes and the destination {}", size,
+    fail<PjrtError>("[pjrt] copying an array to the host: it has {} bytes, but the destination {}", size,
                     bytes);
   }
   // The plugin treats a null destination, which an empty array may have, as a query for the size.

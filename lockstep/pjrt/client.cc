@@ -24,7 +24,7 @@ PJRT_HostBufferSemantics to_pjrt(HostUse use) {
     case HostUse::kMutableZeroCopy:
       return PJRT_HostBufferSemantics_kMutableZeroCopy;
   }
-  fail<PjrtError>("[pjrt] no such use of host memory: {}", static_cast<int>(use));
+  fail<PjrtError>("[pjrt] unknown use of host memory: {}", static_cast<int>(use));
 }
 
 struct Held {

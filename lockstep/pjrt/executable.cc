@@ -48,7 +48,7 @@ Executable::~Executable() {
 void Executable::execute(std::span<PJRT_Buffer* const> arguments, const Device& device,
                          std::span<Buffer> outputs, const ExecuteOptions& options) const {
   if (outputs.size() != num_outputs()) {
-    fail<PjrtError>("[pjrt] running {}: it has {} outputs, and room was given for {}", name(), num_outputs(),
+    fail<PjrtError>("[pjrt] running {}: it has {} outputs, but room was given for {}", name(), num_outputs(),
                     outputs.size());
   }
   LOCKSTEP_PJRT_ARGS(PJRT_ExecuteOptions, execute_options);
@@ -81,7 +81,7 @@ void Executable::execute_replicas(std::span<const std::vector<PJRT_Buffer*>> arg
                                   std::span<Buffer> outputs, const ExecuteOptions& options) const {
   const std::size_t devices = arguments.size();
   if (outputs.size() != num_outputs() * devices) {
-    fail<PjrtError>("[pjrt] running {} on {} devices: it has {} outputs, and room was given for {}", name(),
+    fail<PjrtError>("[pjrt] running {} on {} devices: it has {} outputs, but room was given for {}", name(),
                     devices, num_outputs(), outputs.size());
   }
   LOCKSTEP_PJRT_ARGS(PJRT_ExecuteOptions, execute_options);

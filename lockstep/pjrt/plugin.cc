@@ -60,7 +60,8 @@ std::pair<void*, const PJRT_Api*> open(const std::string& path) {
   auto* get_api = reinterpret_cast<GetPjrtApi*>(dlsym(library, "GetPjrtApi"));
   if (get_api == nullptr) {
     dlclose(library);
-    fail<PjrtError>("[pjrt] {} is a shared library but no PJRT plugin: it has no function GetPjrtApi", path);
+    fail<PjrtError>("[pjrt] {} is a shared library but not a PJRT plugin: it has no function GetPjrtApi",
+                    path);
   }
   const PJRT_Api* api = get_api();
   if (api == nullptr) fail<PjrtError>("[pjrt] GetPjrtApi of {} returned nothing", path);
@@ -68,14 +69,14 @@ std::pair<void*, const PJRT_Api*> open(const std::string& path) {
   if (api->struct_size < PJRT_STRUCT_SIZE(PJRT_Api, pjrt_api_version) ||
       version.major_version != PJRT_API_MAJOR) {
     fail<PjrtError>(
-        "[pjrt] the plugin {} speaks PJRT API {}.{}; Lockstep was built for major version {}: take a plugin "
+        "[pjrt] the plugin {} speaks PJRT API {}.{}; Lockstep was built for major version {}: use a plugin "
         "of that version",
         path, version.major_version, version.minor_version, PJRT_API_MAJOR);
   }
   if (api->struct_size < kLeastApiSize) {
     fail<PjrtError>(
         "[pjrt] the plugin {} is too old: its table of functions (PJRT API {}.{}) has {} bytes, Lockstep "
-        "needs at least {}; take a newer plugin",
+        "needs at least {}; use a newer plugin",
         path, version.major_version, version.minor_version, api->struct_size, kLeastApiSize);
   }
   LOCKSTEP_PJRT_ARGS(PJRT_Plugin_Initialize_Args, args);
@@ -143,7 +144,7 @@ void Plugin::register_ffi_handler(std::string_view target_name, std::string_view
   void*& registered = handlers_[{std::string(target_name), std::string(platform)}];
   if (registered == handler) return;
   if (registered != nullptr) {
-    fail<PjrtError>("[pjrt] registering the custom call {} for {}: it has another handler already",
+    fail<PjrtError>("[pjrt] registering the custom call {} for {}: it already has another handler",
                     target_name, platform);
   }
   LOCKSTEP_PJRT_ARGS(PJRT_FFI_Register_Handler_Args, args);

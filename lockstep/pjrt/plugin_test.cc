@@ -42,7 +42,7 @@ TEST(PluginLoad, AnotherSharedLibrary_IsRefusedAsNoPlugin) {
   Dl_info libc;
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&dlsym), &libc), 0);
   EXPECT_THAT(error_of([&] { Plugin::load(libc.dli_fname); }),
-              AllOf(HasSubstr(libc.dli_fname), HasSubstr("no PJRT plugin"), HasSubstr("GetPjrtApi")));
+              AllOf(HasSubstr(libc.dli_fname), HasSubstr("not a PJRT plugin"), HasSubstr("GetPjrtApi")));
 }
 
 TEST(PluginLoad, AnotherMajorVersion_IsRefused) {

@@ -20,7 +20,7 @@ using Buffers = std::vector<HostBuffer>;
 
 HostBuffer buffer_of(const XLA_FFI_Buffer& buffer) {
   const std::optional<DType> dtype = collectives::dtype_of_ffi(buffer.dtype);
-  if (!dtype) fail("a callback gets numbers of a dtype that Lockstep does not have");
+  if (!dtype) fail("a callback gets an array of a dtype that Lockstep does not have");
   return {*dtype, Shape(buffer.dims, buffer.dims + buffer.rank), buffer.data};
 }
 
@@ -71,8 +71,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
   try {
     const std::string name(ffi_text(frame, "function"));
     const std::shared_ptr<const HostFunction> function = NamedHostFunction::find(name);
-    if (function == nullptr)
-      fail("a compiled program calls the callback {}, which is not there any more", name);
+    if (function == nullptr) fail("a compiled program calls the callback {}, which no longer exists", name);
     call(*function, examples_of(ffi_text(frame, "examples")), operands, results);
   } catch (...) {
     note_failed_call(static_cast<Fingerprint>(ffi_number(frame, "program")), position,

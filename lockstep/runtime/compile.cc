@@ -109,7 +109,7 @@ class Compilation {
       report_.from = CompileReport::From::kProcess;
       report_.process = shared_.giver();
       const std::chrono::duration<double> seconds = time.seconds();
-      logging::debug("took {} of process {} in {:.3f} s", name_, shared_.giver(), seconds.count());
+      logging::debug("took {} from process {} in {:.3f} s", name_, shared_.giver(), seconds.count());
       // Another host may keep its programs elsewhere.
       if (!key_.empty() && shared_.comes_from_another_host() && cache_.wants(seconds))
         cache_.store(key_, taken->code);
@@ -224,7 +224,7 @@ std::string CompileReport::to_string() const {
     case From::kCache:
       return fmt::format("loaded from the compilation cache in {:.3f} s", seconds);
     case From::kProcess:
-      return fmt::format("taken, compiled, of process {} in {:.3f} s", process, seconds);
+      return fmt::format("taken, compiled, from process {} in {:.3f} s", process, seconds);
     case From::kFile:
       return fmt::format("loaded from a file in {:.3f} s", seconds);
     case From::kNowhere:

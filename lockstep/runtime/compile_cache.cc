@@ -46,7 +46,7 @@ std::string entry_of(const std::string& key, std::string_view code) {
 std::string take_code(std::string& entry, const std::string& key) {
   const std::string_view all = entry;
   const std::size_t start = kMagic.size() + kDigestSize;
-  if (all.size() < start || !all.starts_with(kMagic)) return "it is no entry of this version";
+  if (all.size() < start || !all.starts_with(kMagic)) return "it is not an entry of this version";
   const std::string_view body = all.substr(start);
   if (digest(body) != all.substr(kMagic.size(), kDigestSize)) return "it is damaged or cut short";
   const std::string head = fmt::format("{}\n{}", key.size(), key);
@@ -63,7 +63,8 @@ std::string CompileCache::path_of(const std::string& key) const {
 
 void CompileCache::complain(std::string_view what) {
   if (!complained_.exchange(true))
-    logging::warning("[compilation cache] {}; compiling instead. Further such lines are debug lines", what);
+    logging::warning("[compilation cache] {}; compiling instead. Further such messages are logged as debug",
+                     what);
   else
     logging::debug("[compilation cache] {}", what);
 }
@@ -142,8 +143,9 @@ bool CompileCache::make_room(std::int64_t bytes) {
     fs::file_time_type used;
   };
   if (options_.max_size >= 0 && bytes > options_.max_size) {
-    logging::debug("[compilation cache] an entry of {} bytes is not kept: the bound of {} is {}", bytes,
-                   options_.folder, options_.max_size);
+    logging::debug(
+        "[compilation cache] an entry of {} bytes is not kept: the limit of the folder {} is {} bytes", bytes,
+        options_.folder, options_.max_size);
     return false;
   }
   if (options_.max_size < 0 && swept_.exchange(true)) return true;
@@ -171,7 +173,7 @@ bool CompileCache::make_room(std::int64_t bytes) {
     std::error_code gone;
     fs::remove(entry.path, gone);
     total -= entry.size;
-    logging::debug("[compilation cache] {} made room", entry.path.string());
+    logging::debug("[compilation cache] removed {} to make room", entry.path.string());
   }
   return true;
 }

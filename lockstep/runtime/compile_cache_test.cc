@@ -99,7 +99,7 @@ TEST_F(CompileCacheTest, InvalidEntries_AreOneWarning) {
   cache.find("b");
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("[compilation cache] " + cache.path_of("a") +
-                             " is not used: it is no entry of this version; compiling instead."));
+                             " is not used: it is not an entry of this version; compiling instead."));
   EXPECT_EQ(log.find(cache.path_of("b")), log.npos);
 }
 

@@ -98,7 +98,7 @@ TEST(Compile, CodeWithoutTheJobsSecret_IsNotRun) {
   const auto results =
       testing::run_processes({.count = 2, .child = "is_given_forged_code", .coordinator = true});
   EXPECT_EQ(results[1].exit_code, 0);
-  EXPECT_THAT(results[1].log, ::testing::HasSubstr("is not of a process that has the job's secret"));
+  EXPECT_THAT(results[1].log, ::testing::HasSubstr("was not made by a process that has the job's secret"));
 }
 
 LOCKSTEP_CHILD(compiles_without_a_secret) {

@@ -192,8 +192,10 @@ void check(std::string_view name, const Operand& x, std::string_view site) {
   if (first < 0) return;
   Shape index(x.shape.size());
   for (std::size_t d = x.shape.size(); d-- > 0; first /= x.shape[d]) index[d] = first % x.shape[d];
-  fail("[check_finite] {} ({}) has {} NaN and {} infinite of its {} elements, the first at {} (in {}; at {})",
-       name, to_string(Aval{*dtype, x.shape}), nans, infinities, n, to_string(index), process_text(), site);
+  fail(
+      "[check_finite] {} ({}) has {} NaN and {} infinite values among its {} elements, the first at {} (in "
+      "{}; at {})",
+      name, to_string(Aval{*dtype, x.shape}), nans, infinities, n, to_string(index), process_text(), site);
 }
 
 void execute_debug_call(const XLA_FFI_CallFrame& frame) {

@@ -32,7 +32,7 @@ std::string message_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception was not caught";
+    return "an exception that is not a std::exception was not caught";
   }
   return "std::terminate was called";
 }
@@ -161,17 +161,17 @@ void Runtime::check_healthy(bool spans_processes) {
   if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
     if (is_forked()) {
       lockstep::fail<Error>(
-          "a computation in a process that was forked after initialize() from process {} of {}: it has none "
-          "of that one's threads and connections; compute before the fork or in the parent, or start another "
-          "program instead",
+          "a computation was started in a process that was forked after initialize() from process {} of {}: "
+          "it has none of that process's threads and connections; compute before the fork or in the parent, "
+          "or start another program instead",
           process_index(), process_count());
     }
     throw_failure(fmt::format("process {} of {} computes nothing more", process_index(), process_count()));
   }
   if (spans_processes && left_.load(std::memory_order_relaxed)) [[unlikely]] {
     lockstep::fail<Error>(
-        "a computation over devices of several processes after shutdown(), on process {} of {}: call "
-        "shutdown() last",
+        "a computation over devices of several processes was started after shutdown(), on process {} of {}: "
+        "call shutdown() last",
         process_index(), process_count());
   }
 }

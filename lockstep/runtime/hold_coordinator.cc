@@ -23,14 +23,14 @@ std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
   if (settings.coordinator_bind_address.empty()) return nullptr;
   std::string holder;
   if (coordination::serves_already(client, &holder)) {
-    logging::info("joins the coordinator that serves at {} already", client.address);
+    logging::info("joining the coordinator that already serves at {}", client.address);
     return nullptr;
   }
   if (!settings.bind_address_given &&
       !coordination::is_of_this_host(coordination::parse_address(client.address))) {
     logging::warning(
-        "{} is not an address of process 0's host, so that somebody else must hold the coordinator there; if "
-        "nobody does, set LOCKSTEP_COORDINATOR_ADDRESS to this host's name and a free port, on all processes",
+        "{} is not an address of process 0's host, so another program must run the coordinator there; if "
+        "none does, set LOCKSTEP_COORDINATOR_ADDRESS to this host's name and a free port, on all processes",
         client.address);
     return nullptr;
   }

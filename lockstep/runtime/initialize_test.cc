@@ -150,7 +150,8 @@ TEST(Initialize, WhereACoordinatorServesAlready_ProcessZeroOnlyJoins) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.log, HasSubstr("left"));
   }
-  EXPECT_THAT(results[0].log, HasSubstr("joins the coordinator that serves at " + server.address()));
+  EXPECT_THAT(results[0].log,
+              HasSubstr("joining the coordinator that already serves at " + server.address()));
 }
 
 TEST(Initialize, PortOfAnotherProgram_IsAnError) {
@@ -194,7 +195,7 @@ TEST(Initialize, AfterADeviceWasUsed_IsAnErrorThatNamesTheLine) {
 
 TEST(Initialize, UsingDevicesBeforeIt_UnderALauncher_IsAnError) {
   auto results = run_processes({.count = 2, .child = "uses_devices_first", .coordinator = true});
-  EXPECT_THAT(results[1].log, HasSubstr("before initialize(), though this process was started as 1 of 2"));
+  EXPECT_THAT(results[1].log, HasSubstr("before initialize(), although this process was started as 1 of 2"));
 }
 
 TEST(Initialize, UsingDevicesBeforeIt_WithClusterNone_IsASingleProcess) {

@@ -75,7 +75,9 @@ class Preemption {
         stop_at_ = step;
       } else {
         lock.unlock();
-        logging::info("told to stop by a signal: asking the others at which step, at step {}", step);
+        logging::info(
+            "a signal told this process to stop, at step {}: agreeing with the others on the last step",
+            step);
         runtime.store()->set(kNotice, std::to_string(runtime.process_index()), /*allow_overwrite=*/true);
         lock.lock();
         changed_.wait(lock, [this] { return agreeing_ || stop_at_ || error_ || over_; });

@@ -91,8 +91,8 @@ Runtime& Runtime::get(const CallSite& first_use) {
   cluster::Place& place = settings.place;
   if (place.num_processes > 1) {
     lockstep::fail<InitializationError>(
-        "a device was used (at {}) before initialize(), though this process was started as {} of {} "
-        "({}); call initialize() first in main",
+        "a device was used (at {}) before initialize(), although this process was started as {} of {} ({}); "
+        "call initialize() first in main",
         first_use.to_string(), place.process_id, place.num_processes, place.why);
   }
   place.coordinator_address.clear();

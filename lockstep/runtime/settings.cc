@@ -121,7 +121,8 @@ cluster::Place place_of(const InitializeOptions& options, const Environment& env
       sign && options.num_processes == 1 && forced.empty()) {
     fail<InitializationError>(
         "[initialize] num_processes is 1, but {} says that a launcher has started several processes; leave "
-        "the argument out to join them, or give cluster_detection_method \"none\" where each is to be alone",
+        "the argument out to join them, or give cluster_detection_method \"none\" to run each as a job of "
+        "its own",
         *sign);
   }
   if (options.local_device_ids) place.local_device_ids = options.local_device_ids->ids();

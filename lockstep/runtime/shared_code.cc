@@ -109,8 +109,8 @@ std::optional<SharedCode::Code> SharedCode::take(const std::string& name) {
   const std::string_view claimed = all.substr(0, kCodeBytes), code = all.substr(claimed.size());
   if (!coordination::same_code(claimed, authentication_of(code))) {
     logging::warning(
-        "the machine code of {} that process {} gives is not of a process that has the job's secret; this "
-        "process compiles it itself",
+        "the machine code of {} that process {} gives was not made by a process that has the job's secret; "
+        "this process compiles it itself",
         name, tree_.giver);
     return std::nullopt;
   }

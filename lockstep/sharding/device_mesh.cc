@@ -108,8 +108,8 @@ Grid torus_of(const Devices& devices) {
   }
   if (product(grid.shape) != std::ssize(devices) || std::ssize(taken) != std::ssize(devices)) {
     fail<ShardingError>(
-        "[create_device_mesh] the {} devices are no whole box of a torus: their chips span {}, which has {} "
-        "(at {}); take all devices of a slice, or give Mesh their order",
+        "[create_device_mesh] the {} devices are not a whole box of a torus: their chips span {}, which has "
+        "{} (at {}); take all devices of a slice, or give Mesh their order",
         devices.size(), to_string(grid.shape), product(grid.shape), CallSiteScope::current().to_string());
   }
   return grid;
@@ -249,8 +249,8 @@ Devices split_axes(const Grid& torus, const Shape& mesh) {
     const std::vector<Shape> ways = ways_to_take(mesh[axis], left);
     if (ways.empty()) {
       fail<ShardingError>(
-          "[create_device_mesh] no order of a torus {} gives a mesh {}: axis {} of {} devices finds none "
-          "left (at {})",
+          "[create_device_mesh] no order of a torus {} gives a mesh {}: no devices are left for axis {} of "
+          "size {} (at {})",
           to_string(torus.shape), to_string(mesh), axis, mesh[axis], CallSiteScope::current().to_string());
     }
     parts[axis] = *std::ranges::max_element(
@@ -285,8 +285,8 @@ Devices create_device_mesh(const Shape& mesh_shape, Devices devices, const Devic
   if (!taken) {
     if (options.allow_split_physical_axes) return split_axes(torus, mesh_shape);
     fail<ShardingError>(
-        "[create_device_mesh] an axis of the mesh {} is no product of axes of the torus {} (at {}); choose "
-        "other sizes, or set allow_split_physical_axes",
+        "[create_device_mesh] an axis of the mesh {} is not a product of axes of the torus {} (at {}); "
+        "choose other sizes, or set allow_split_physical_axes",
         to_string(mesh_shape), to_string(torus.shape), CallSiteScope::current().to_string());
   }
   Indices order;

@@ -60,7 +60,7 @@ Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> ax
   const std::int64_t product = num_elements(shape);
   if (devices.empty() || product != static_cast<std::int64_t>(devices.size())) {
     fail<ShardingError>(
-        "[Mesh] axes {} make {} places, for {} devices (at {}); expected as many of one as of the other",
+        "[Mesh] axes {} make {} places, but there are {} devices (at {}); expected one device for each place",
         sizes_text(axes), product, devices.size(), at);
   }
   auto state = std::make_shared<State>();
@@ -186,9 +186,8 @@ Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> a
     return sizes;
   }
   if (num_devices % known != 0 || num_devices == 0) {
-    fail<ShardingError>(
-        "[make_mesh] axes {}: {} devices cannot be shared out among {} places (remainder {}){}",
-        sizes_text(axes), num_devices, known, num_devices % known, at());
+    fail<ShardingError>("[make_mesh] axes {}: {} devices cannot be divided among {} places (remainder {}){}",
+                        sizes_text(axes), num_devices, known, num_devices % known, at());
   }
   sizes[static_cast<std::size_t>(unknown)] = num_devices / known;
   return sizes;

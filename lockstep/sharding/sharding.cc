@@ -171,8 +171,9 @@ PositionalSharding PositionalSharding::reshape(const Shape& shape) const {
 PositionalSharding PositionalSharding::replicate(std::int64_t dimension) const {
   auto entries = spec().entries();
   if (dimension < 0 || dimension >= static_cast<std::int64_t>(mesh().shape().size())) {
-    fail<ShardingError>("[replicate] dimension {} is not one of the grid's {}, counted from 0", dimension,
-                        mesh().shape().size());
+    fail<ShardingError>(
+        "[replicate] dimension {} is out of range for the grid's {} dimensions, counted from 0", dimension,
+        mesh().shape().size());
   }
   if (static_cast<std::size_t>(dimension) < entries.size())
     entries[static_cast<std::size_t>(dimension)].clear();

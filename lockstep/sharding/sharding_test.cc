@@ -55,8 +55,8 @@ TEST(Mesh, InvalidOnes_ThrowWithTheNumbers) {
   EXPECT_EQ(message([&] {
               Mesh(devices, {2, 2}, {"a", "b"});
             }),
-            "[Mesh] axes (a=2, b=2) make 4 places, for 3 devices (at sharding_test.cc); expected as many of "
-            "one as of the other");
+            "[Mesh] axes (a=2, b=2) make 4 places, but there are 3 devices (at sharding_test.cc); expected "
+            "one device for each place");
   EXPECT_EQ(
       message([&] {
         Mesh({devices[0], devices[2], devices[0]}, {3}, {"a"});
@@ -115,7 +115,7 @@ TEST(ResolveAxisSizes, InfersTheSizeGivenAsMinusOne) {
       [] {
         resolve_axis_sizes(Axes{{"data", 3}, {"model", -1}}, 8);
       },
-      ThrowsMessage<ShardingError>(HasSubstr("8 devices cannot be shared out among 3 places (remainder 2)")));
+      ThrowsMessage<ShardingError>(HasSubstr("8 devices cannot be divided among 3 places (remainder 2)")));
   EXPECT_THAT(
       [] {
         resolve_axis_sizes(Axes{{"data", 3}}, 8);

@@ -62,8 +62,8 @@ void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv&
   }
   if (!spec.unconstrained().empty()) {
     fail<ShardingError>(
-        "{}{} says nothing of dimension {}, which only with_sharding_constraint may do{}; name mesh axes, or "
-        "none",
+        "{}{} leaves dimension {} unconstrained, which only with_sharding_constraint may do{}; name mesh "
+        "axes, or none",
         tag(what), spec.to_string(), spec.unconstrained().front(), at(what));
   }
   for (std::size_t d = 0; d < aval.shape.size(); ++d) {

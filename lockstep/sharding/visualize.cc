@@ -95,7 +95,7 @@ std::string sharding_picture(const Shape& shape, const Sharding& sharding, Pictu
     if (sharding.shard_shape(shape)[d] != shape[d]) split.push_back(d);
   }
   if (split.size() > 2) {
-    fail<ShardingError>("[visualize_sharding] {} splits {} dimensions of {}; a picture has two",
+    fail<ShardingError>("[visualize_sharding] {} splits {} dimensions of {}, but a picture shows at most two",
                         sharding.to_string(), split.size(), to_string(shape));
   }
   auto place = [&](const std::vector<IndexRange>& index) -> std::pair<std::int64_t, std::int64_t> {

@@ -198,17 +198,18 @@ TEST(CustomDerivatives, UseTheUsersRule) {
       EXPECT_THAT(error_of<TraceError>([&] {
                     jvp(program, {false, true});
                   }),
-                  HasSubstr("[custom_vjp] the function only has a reverse derivative"));
+                  HasSubstr("[custom_vjp] the function has only a reverse derivative"));
     } else {
       continue;
     }
     const auto backwards =
         evaluate(vjp(program, {false, true}), {example.inputs[0], example.inputs[1], filled(1, {3})});
     expect_near(backwards[1].values, expected);
-    EXPECT_THAT(error_of<TraceError>([&] {
-                  vjp(program, {true, true});
-                }),
-                HasSubstr("its functions use f64[3] from outside, in which it is differentiated"));
+    EXPECT_THAT(
+        error_of<TraceError>([&] {
+          vjp(program, {true, true});
+        }),
+        HasSubstr("its functions use f64[3] from outside, with respect to which it is differentiated"));
     // For two examples of x at once, and one of the constant.
     HostArray two{DType::kF64, {2, 3}, x};
     for (double value : x) two.values.push_back(value / 2);
@@ -252,7 +253,7 @@ TEST(NestedPrimitives, ACollectiveThatNotAllDevicesReach_IsRefused) {
   };
   EXPECT_EQ(program({}).output_avals()[0].varying, vector.varying);
   EXPECT_THAT(error_of<ShardingError>([&] { program({"i"}); }),
-              AllOf(HasSubstr("[cond] what decides differs between the devices along 'i'"),
+              AllOf(HasSubstr("[cond] the value that decides differs between the devices along 'i'"),
                     HasSubstr("they must all do the psum over 'i'")));
 }
 

@@ -73,8 +73,8 @@ void check_constants(const NestedJvpCall& call, std::int64_t num_consts, std::st
   for (std::int64_t i = 0; i < num_consts; ++i) {
     if (!call.tangents[static_cast<std::size_t>(i)]) continue;
     fail<TraceError>(
-        "[{}] its functions use {} from outside, in which it is differentiated (at {}); give the array to "
-        "the function as an argument, for which its rule gives a derivative",
+        "[{}] its functions use {} from outside, with respect to which it is differentiated (at {}); give "
+        "the array to the function as an argument, for which its rule gives a derivative",
         name, to_string(call.inputs[static_cast<std::size_t>(i)].aval()),
         CallSiteScope::current().to_string());
   }
@@ -141,7 +141,7 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
   }
   if (!call.linearize) {
     fail<TraceError>(
-        "[custom_vjp] the function only has a reverse derivative, and a forward one is needed, as by jvp, "
+        "[custom_vjp] the function has only a reverse derivative, but a forward one is needed, as by jvp, "
         "jacfwd and hessian (at {}); give its rule with custom_jvp, which defines both",
         CallSiteScope::current().to_string());
   }

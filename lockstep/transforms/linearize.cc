@@ -28,8 +28,8 @@ void check_not_mixed(const Program& program, const std::vector<bool>& is_linear)
           equation.site.to_string());
     }
     fail<TraceError>(
-        "[{}] a derivative rule computes tangents and what they are tangents of in one {} (at {}), which "
-        "cannot be taken backwards; compute them in two, or write the rule with custom_vjp",
+        "[{}] a derivative rule computes primal values and their tangents in one {} (at {}), which cannot be "
+        "transposed; compute them in two, or write the rule with custom_vjp",
         equation.primitive->name, equation.primitive->name, equation.site.to_string());
   }
 }

@@ -26,8 +26,9 @@ void check_no_collective_along(const Program& program, const std::vector<std::st
     for (const std::string& axis : exchange.axes) {
       if (!std::ranges::binary_search(varying, axis)) continue;
       fail<ShardingError>(
-          "[{}] what decides differs between the devices along '{}', but they must all do the {} over '{}' "
-          "of {} together (at {}); make it the same on all with psum, pmax or another reduction over '{}'",
+          "[{}] the value that decides differs between the devices along '{}', but they must all do the {} "
+          "over '{}' of {} together (at {}); make it the same on all with psum, pmax or another reduction "
+          "over '{}'",
           primitive.name, axis, equation.primitive->name, axis, equation.site.to_string(),
           CallSiteScope::current().to_string(), axis);
     }
@@ -47,7 +48,7 @@ ProgramPtr Inner::finish(std::span<const Value> outputs) {
 ProgramPtr Inner::finish(std::span<const Value> outputs, std::span<const Value> inputs) {
   Program program = builder_.finish(outputs);
   if (inputs.size() != program.inputs.size())
-    fail("a program of {} inputs was given an order of {}", program.inputs.size(), inputs.size());
+    fail("a program of {} inputs was given an order of {} inputs", program.inputs.size(), inputs.size());
   std::ranges::transform(inputs, program.inputs.begin(), &Value::var);
   reset_.reset();
   return shared(eliminate_dead_code(std::move(program)));

@@ -58,8 +58,8 @@ class Regions {
       if (region == nullptr || region == found) continue;
       if (found != nullptr) {
         fail<TraceError>(
-            "[{}] of one operand the examples of vmap are split over devices, of another they are not (at "
-            "{}); hand what the function under shard_map uses to it as an argument",
+            "[{}] the examples of vmap are split over devices in one operand, but not in another (at {}); "
+            "pass what the function under shard_map uses to it as an argument",
             equation.primitive->name, equation.site.to_string());
       }
       found = region;
@@ -111,8 +111,8 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
     const bool holds = !collective && holds_collective(equation, axis.name);
     if ((collective || holds) && &region != &regions.outer()) {
       fail<TraceError>(
-          "[{}] is between the examples of vmap's axis '{}', which are split over devices by its "
-          "spmd_axis_name (at {}); do it outside of shard_map, or over the mesh axis",
+          "[{}] is over vmap's axis '{}', whose examples are split over devices by its spmd_axis_name (at "
+          "{}); do it outside of shard_map, or over the mesh axis",
           equation.primitive->name, axis.name, equation.site.to_string());
     }
     VmapValues results;

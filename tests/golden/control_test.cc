@@ -247,9 +247,10 @@ TEST(CustomLinearSolve, HasTheFirstAndSecondDerivativesOfTheSolution) {
   EXPECT_THAT(error_of<TraceError>([&] { grad(without)(ones({2})); }),
               HasSubstr("[custom_linear_solve] has no reverse derivative without a transpose_solve (at "
                         "control_test.cc:"));
-  EXPECT_THAT(error_of<ShapeError>(
-                  [&] { custom_linear_solve([](const Array& x) { return sum(x); }, ones({2}), by_matrix); }),
-              HasSubstr("expected a function that gives what it takes, f32[2], got f32[]"));
+  EXPECT_THAT(
+      error_of<ShapeError>(
+          [&] { custom_linear_solve([](const Array& x) { return sum(x); }, ones({2}), by_matrix); }),
+      HasSubstr("expected a function whose results have the types of its arguments, f32[2], got f32[]"));
 }
 
 TEST(CustomRoot, HasTheDerivativeOfTheImplicitFunction) {

@@ -244,7 +244,7 @@ TEST_P(CustomRules, HaveJaxsNumbers) {
       if (numbers == "refused") {
         EXPECT_THAT(
             refusal(each),
-            ::testing::AnyOf(::testing::HasSubstr("[custom_vjp] the function only has a reverse derivative"),
+            ::testing::AnyOf(::testing::HasSubstr("[custom_vjp] the function has only a reverse derivative"),
                              ::testing::HasSubstr("[while_loop] has no reverse derivative")))
             << name << ", " << transform;
         continue;

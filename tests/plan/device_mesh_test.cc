@@ -116,7 +116,7 @@ TEST(DeviceMesh, ShapesThatDoNotFitTheSlice_AreRefused) {
               HasSubstr("set allow_split_physical_axes"));
   std::vector<Device> some(slice.devices.begin(), slice.devices.begin() + 6);
   some.erase(some.begin());
-  EXPECT_THAT(error_of([&] { create_device_mesh({5}, some); }), HasSubstr("no whole box of a torus"));
+  EXPECT_THAT(error_of([&] { create_device_mesh({5}, some); }), HasSubstr("not a whole box of a torus"));
   EXPECT_THAT(error_of([&] { create_hybrid_device_mesh({16}, {2}, slice.devices); }),
               HasSubstr("does not multiply to the number of slices, 1"));
   EXPECT_THAT(error_of([&] {

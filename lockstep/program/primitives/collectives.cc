@@ -82,8 +82,8 @@ std::int64_t& size(Shape& shape, std::int64_t dimension) {
 
 void check_dimension(const Aval& x, std::int64_t dimension) {
   if (dimension < 0 || dimension >= x.rank()) {
-    fail<ShapeError>("dimension {} is not one of {}, which has {} dimensions, counted from 0", dimension,
-                     to_string(x), x.rank());
+    fail<ShapeError>("dimension {} is out of range for {}, which has {} dimensions, counted from 0",
+                     dimension, to_string(x), x.rank());
   }
 }
 

@@ -71,7 +71,7 @@ TEST(Collectives, ArgumentsThatDoNotFit_AreErrorsThatNameThem) {
       error_of<Error>([&] { lax::psum_scatter(x, "b", 0); }),
       HasSubstr("dimension 0 of f32[4,5] cannot be cut into 3 equal parts, one for each device along (b)"));
   EXPECT_THAT(error_of<Error>([&] { lax::all_gather(x, "b", 2); }),
-              HasSubstr("dimension 2 is not one of f32[4,5]"));
+              HasSubstr("dimension 2 is out of range for f32[4,5]"));
   EXPECT_THAT(error_of<Error>([&] { lax::psum(x, "c"); }),
               HasSubstr("[psum] there is no mesh axis 'c' here"));
   EXPECT_THAT(error_of<Error>([&] { lax::psum(x, {"a", "a"}); }), HasSubstr("each mesh axis once"));

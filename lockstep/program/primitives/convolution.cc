@@ -42,7 +42,7 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
   if (lhs.dtype == DType::kBool)
     fail<DTypeError>("expected numbers, got {}; convert with astype", to_string(lhs));
   if (lhs.rank() < 2 || rhs.rank() != lhs.rank()) {
-    fail<ShapeError>("expected an operand and kernels of one rank of 2 or more, got {} and {}",
+    fail<ShapeError>("expected an operand and kernels of the same rank, at least 2, got {} and {}",
                      to_string(lhs), to_string(rhs));
   }
   check_spec(p.lhs_spec, lhs, "the operand");
@@ -62,7 +62,8 @@ std::vector<Aval> conv_shape(std::span<const Aval> inputs, const OpParams& param
   const std::int64_t kernels = size_at(rhs.shape, p.rhs_spec, 0), depth = size_at(rhs.shape, p.rhs_spec, 1);
   if (groups < 1 || batch_groups < 1 || (groups > 1 && batch_groups > 1)) {
     fail<ShapeError>(
-        "expected feature_group_count or batch_group_count to be 1, the other 1 or more, got {} and {}",
+        "expected one of feature_group_count and batch_group_count to be 1, the other 1 or more, got {} and "
+        "{}",
         groups, batch_groups);
   }
   if (features != depth * groups) {

@@ -19,7 +19,7 @@ using Integers = std::vector<std::int64_t>;
 std::vector<Aval> cumulative_shape(std::span<const Aval> inputs, const OpParams& params) {
   const std::int64_t axis = params.as<CumulativeParams>().axis;
   if (axis < 0 || axis >= inputs[0].rank())
-    fail<ShapeError>("axis {} is not one of {}, counted from 0", axis, to_string(inputs[0]));
+    fail<ShapeError>("axis {} is out of range for {}, counted from 0", axis, to_string(inputs[0]));
   return {rules::with_shape(inputs[0], inputs[0].shape)};
 }
 

@@ -298,8 +298,8 @@ const Primitive& householder_product_p() {
           if (m < n || taus.size() + 1 != x.size() || taus.back() > n ||
               !std::equal(taus.begin(), taus.end() - 1, x.begin())) {
             fail<ShapeError>(
-                "expected matrices of at least as many rows as columns, and for each at most as many numbers "
-                "as columns, got {} and {}",
+                "expected matrices of at least as many rows as columns, and for each of them at most as many "
+                "taus as columns, got {} and {}",
                 to_string(inputs[0]), to_string(inputs[1]));
           }
           return {Aval{inputs[0].dtype, x}};

@@ -66,8 +66,8 @@ void check_operand(std::string_view which, const Aval& aval, const Dimensions& c
   Dimensions all = joined(contracting, batch);
   for (std::int64_t d : all) {
     if (d < 0 || d >= aval.rank()) {
-      fail<ShapeError>("{} dimension {} is not one of {}, which has {}", which, d, to_string(aval),
-                       aval.rank());
+      fail<ShapeError>("{} dimension {} is out of range for {}, which has {} dimensions", which, d,
+                       to_string(aval), aval.rank());
     }
     if (std::ranges::count(all, d) != 1) {
       fail<ShapeError>("{} dimension {} of {} is named more than once (contracting {}, batch {})", which, d,
@@ -79,7 +79,7 @@ void check_operand(std::string_view which, const Aval& aval, const Dimensions& c
 void check_pairs(std::string_view what, std::span<const Aval> inputs, const Dimensions& lhs,
                  const Dimensions& rhs) {
   if (lhs.size() != rhs.size()) {
-    fail<ShapeError>("expected as many {} dimensions of lhs {} as of rhs {}, got {} and {}", what,
+    fail<ShapeError>("expected the same number of {} dimensions of lhs {} and rhs {}, got {} and {}", what,
                      to_string(inputs[0]), to_string(inputs[1]), to_string(lhs), to_string(rhs));
   }
   for (std::size_t i = 0; i < lhs.size(); ++i) {

@@ -81,8 +81,8 @@ void check(const Aval& operand, const Aval& indices, const GatherDimensionNumber
   check_dims(numbers.operand_batching_dims, operand, "batching dimensions", false);
   check_dims(numbers.start_indices_batching_dims, indices, "batching dimensions", false);
   if (numbers.operand_batching_dims.size() != numbers.start_indices_batching_dims.size()) {
-    fail<ShapeError>("expected as many batching dimensions of {} as of {}, got {} and {}", to_string(operand),
-                     to_string(indices), to_string(numbers.operand_batching_dims),
+    fail<ShapeError>("expected the same number of batching dimensions of {} and {}, got {} and {}",
+                     to_string(operand), to_string(indices), to_string(numbers.operand_batching_dims),
                      to_string(numbers.start_indices_batching_dims));
   }
   for (std::size_t i = 0; i < numbers.operand_batching_dims.size(); ++i) {

@@ -78,7 +78,7 @@ const Primitive& triangular_solve_p() {
         if (b.shape.size() != rank || !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin()) ||
             b.shape[left ? rank - 2 : rank - 1] != a.shape[rank - 1]) {
           fail<ShapeError>(
-              "expected as many matrices, and of the second as many {} as the first has columns, "
+              "expected the same number of matrices, and as many {} in the second as the first has columns, "
               "got {} and {}",
               left ? "rows" : "columns", to_string(a), to_string(b));
         }
@@ -154,8 +154,8 @@ const Primitive& qr_p() {
         const Value &q = c.outputs[0], &r = c.outputs[1];
         if (rows(c.inputs[0]) < columns(c.inputs[0])) {
           fail<TraceError>(
-              "[qr] has a derivative for matrices of at least as many rows as columns, got {} (at "
-              "{}); decompose the transpose",
+              "[qr] has a derivative only for matrices of at least as many rows as columns, got {} (at {}); "
+              "decompose the transpose",
               to_string(c.inputs[0].aval()), CallSiteScope::current().to_string());
         }
         Value scaled = solve(r, *c.tangents[0], false, false, false);

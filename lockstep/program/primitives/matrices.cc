@@ -124,8 +124,8 @@ void fail_without_lapack(std::string_view operation, bool for_cpu) {
         operation, site);
   }
   fail(
-      "[linalg::{}] is computed by LAPACK only, and that is not here ({}) (at {}); install OpenBLAS on every "
-      "host (Debian: libopenblas0-pthread)",
+      "[linalg::{}] is computed by LAPACK only, which is not available ({}) (at {}); install OpenBLAS on "
+      "every host (Debian: libopenblas0-pthread)",
       operation, lapack::description(), site);
 }
 

@@ -70,7 +70,7 @@ std::vector<Aval> local_shape(std::span<const Aval> inputs, const OpParams& para
   Axes twice, both;
   std::ranges::set_intersection(inputs[0].varying, axes, std::back_inserter(twice));
   if (!twice.empty()) {
-    fail<ShardingError>("{} is one device's part along '{}' already, and cannot be split over it again",
+    fail<ShardingError>("{} is already one device's part along '{}', and cannot be split over it again",
                         to_string(inputs[0]), twice.front());
   }
   std::ranges::set_union(inputs[0].varying, axes, std::back_inserter(both));

@@ -39,7 +39,7 @@ Shape sizes(const Shape& shape, const std::vector<std::int64_t>& dimensions) {
 
 void check_axis(std::int64_t axis, const Aval& operand) {
   if (axis < 0 || axis >= operand.rank()) {
-    fail<ShapeError>("axis {} is not one of {}, which has {} dimensions, counted from 0", axis,
+    fail<ShapeError>("axis {} is out of range for {}, which has {} dimensions, counted from 0", axis,
                      to_string(operand), operand.rank());
   }
 }
@@ -224,7 +224,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
           fail<ShapeError>("axis {} of {} has no elements to choose from", p.axis, to_string(x));
         }
         if (!holds(p.index_dtype, x.shape[static_cast<std::size_t>(p.axis)])) {
-          fail<DTypeError>("axis {} of {} has more elements than {} has places", p.axis, to_string(x),
+          fail<DTypeError>("axis {} of {} has more elements than {} can index", p.axis, to_string(x),
                            lockstep::name(p.index_dtype));
         }
         return {Aval{p.index_dtype, sizes(x.shape, kept(x.rank(), {p.axis}))}};

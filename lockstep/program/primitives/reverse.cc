@@ -73,7 +73,7 @@ const Primitive& rotate_p() {
         const auto& [dimension, by] = params.as<RotateParams>();
         if (dimension < 0 || dimension >= inputs[0].rank() || by < 0 ||
             by > inputs[0].shape[static_cast<std::size_t>(dimension)]) {
-          fail<ShapeError>("expected a dimension of {} and a number of its elements, got {} and {}",
+          fail<ShapeError>("expected a dimension of {} and a shift from 0 to its size, got {} and {}",
                            to_string(inputs[0]), dimension, by);
         }
         return {rules::with_shape(inputs[0], inputs[0].shape)};

@@ -21,7 +21,7 @@ std::vector<Aval> sort_shape(std::span<const Aval> inputs, const OpParams& param
     fail<ShapeError>("expected a dimension of {}, got {}", to_string(inputs[0]), p.dimension);
   }
   if (p.num_keys < 1 || p.num_keys > static_cast<std::int64_t>(inputs.size())) {
-    fail<ShapeError>("expected 1 to {} keys, as there are operands, got {}", inputs.size(), p.num_keys);
+    fail<ShapeError>("expected 1 to {} keys, the number of operands, got {}", inputs.size(), p.num_keys);
   }
   std::vector<Aval> results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -18,7 +18,7 @@ namespace {
 std::vector<Aval> top_k_shape(std::span<const Aval> inputs, const OpParams& params) {
   const Aval& x = inputs[0];
   const std::int64_t k = params.as<TopKParams>().k;
-  if (x.rank() == 0) fail<ShapeError>("expected a last dimension, got {}", to_string(x));
+  if (x.rank() == 0) fail<ShapeError>("expected an array of at least one dimension, got {}", to_string(x));
   const DTypeKind kind = info(x.dtype).kind;
   if (kind == DTypeKind::kComplex || kind == DTypeKind::kBool)
     fail<DTypeError>("expected integers or real numbers, got {}", to_string(x));

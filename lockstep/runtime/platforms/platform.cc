@@ -37,7 +37,8 @@ const Platform& platform_describing(const std::string& topology) {
     known += fmt::format("\n  {}: {}", platform->title(), platform->known_topologies());
   }
   fail<InitializationError>(
-      "[initialize] the topology '{}' is not known. Those that are, in other sizes too:{}", topology, known);
+      "[initialize] the topology '{}' is not known. Known ones, which may also have other sizes:{}", topology,
+      known);
 }
 
 std::vector<std::int64_t> sizes_in(std::string_view text) {
