@@ -275,10 +275,10 @@ TEST(Checkpoint, RestoringIntoAnotherStructure_NamesTheFirstPathThatDiffers) {
   };
   Model other = model;
   other.weights["w"] = zeros({3, 2});
-  EXPECT_THAT(error(other), HasSubstr("weights[\"w\"] is f32[2,3], and the tree to restore has f32[3,2]"));
+  EXPECT_THAT(error(other), HasSubstr("weights[\"w\"] is f32[2,3], but the tree to restore has f32[3,2]"));
   other = model;
   other.weights["w"] = zeros({2, 3}, float16);
-  EXPECT_THAT(error(other), HasSubstr("weights[\"w\"] is f32[2,3], and the tree to restore has f16[2,3]"));
+  EXPECT_THAT(error(other), HasSubstr("weights[\"w\"] is f32[2,3], but the tree to restore has f16[2,3]"));
   other = model;
   other.weights["biases"] = zeros({3});
   EXPECT_THAT(error(other), HasSubstr("has no array weights[\"biases\"]; the nearest name there is "
@@ -292,7 +292,7 @@ TEST(Checkpoint, RestoringIntoAnotherStructure_NamesTheFirstPathThatDiffers) {
     std::string depth;
   };
   EXPECT_THAT(error(Text{model.weights, ""}),
-              HasSubstr("depth is a whole number, 4, and the tree to restore has text there"));
+              HasSubstr("depth is a whole number, 4, but the tree to restore has text there"));
   struct Narrow {
     std::map<std::string, Array> weights;
     std::int8_t depth = 0;
@@ -327,14 +327,14 @@ TEST(Checkpoint, APartOfATreeUnderOtherNames_IsRestored) {
       error_of<CheckpointError>([&] {
         restore(url, Now{zeros({2, 1}), full({4}, 5.0)}, options);
       }),
-      HasSubstr("renamed ([\"old\"] in the checkpoint) is f32[2], and the tree to restore has f32[2,1]"));
+      HasSubstr("renamed ([\"old\"] in the checkpoint) is f32[2], but the tree to restore has f32[2,1]"));
 }
 
 TEST(Checkpoint, APublishedCheckpoint_IsNotOverwritten) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "saved";
   save(url, Array(1));
-  EXPECT_THAT(error_of<CheckpointError>([&] { save(url, Array(2)); }), HasSubstr("it is there already"));
+  EXPECT_THAT(error_of<CheckpointError>([&] { save(url, Array(2)); }), HasSubstr("it exists already"));
   EXPECT_EQ(restore(url, Array(0)).item<std::int32_t>(), 1);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
@@ -377,7 +377,7 @@ TEST(Checkpoint, RestoreNumbers_ReadsChosenArraysWithoutDevices) {
 TEST(Checkpoint, AFolderThatIsNoCheckpoint_IsAnErrorThatSaysWhy) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of<CheckpointError>([&] { restore(folder.path(), Array(1)); }),
-              HasSubstr("is no checkpoint: it has no manifest.json"));
+              HasSubstr("is not a checkpoint: it has no manifest.json"));
   EXPECT_THAT(error_of<CheckpointError>([&] { restore(folder.path() / "missing", Array(1)); }),
               HasSubstr("No such file or directory"));
 }

@@ -229,7 +229,7 @@ std::optional<std::int64_t> Checkpointer::latest() {
 
 void Checkpointer::log_restored(std::int64_t step, const RestoreReport& report) const {
   if (!state_->job.leads()) return;
-  logging::info("[checkpoint] restored {} ({} by {}): goes on after step {}", url_of(step),
+  logging::info("[checkpoint] restored {} ({} by {}): continuing after step {}", url_of(step),
                 amount_of_bytes(report.bytes_needed),
                 state_->job.num_processes == 1 ? "this process" : state_->job.who(0), step);
 }

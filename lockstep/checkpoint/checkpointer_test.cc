@@ -77,7 +77,7 @@ TEST(Checkpointer, KeepsTheStepsOfItsRules_AndRestoresTheLatest) {
                 checkpoints.save(9, zeros({4}));
                 checkpoints.wait();
               }),
-              HasSubstr("it is there already"));
+              HasSubstr("it exists already"));
 }
 
 TEST(Checkpointer, ASave_HoldsTheValuesOfItsCall_EvenIfTheArraysAreThenDonated) {

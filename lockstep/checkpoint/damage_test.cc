@@ -71,8 +71,8 @@ TEST(Damage, AFlippedBitAnywhere_IsFound_WithTheArraysName) {
       write_file(file, bytes);
       const std::string error = saved.error();
       if (!is_manifest && at >= header)
-        EXPECT_THAT(
-            error, AnyOf(HasSubstr("of [\"large\"] does not fit"), HasSubstr("of [\"small\"] does not fit")));
+        EXPECT_THAT(error, AnyOf(HasSubstr("of [\"large\"] does not match"),
+                                 HasSubstr("of [\"small\"] does not match")));
       else
         EXPECT_THAT(error, AnyOf(HasSubstr("damaged"), HasSubstr("is not a checkpoint's manifest")));
     }
@@ -107,7 +107,7 @@ TEST(Damage, PartsOfAnotherCheckpoint_AreFound) {
   const char* part = "part-00000-of-00001.safetensors";
   std::filesystem::copy_file(std::filesystem::path(other.url) / part, std::filesystem::path(saved.url) / part,
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(saved.error(), HasSubstr("of [\"large\"] does not fit"));
+  EXPECT_THAT(saved.error(), HasSubstr("of [\"large\"] does not match"));
 }
 
 TEST(Damage, Verify_ReadsAllBytes_AndFindsAFlippedBit) {
@@ -120,7 +120,7 @@ TEST(Damage, Verify_ReadsAllBytes_AndFindsAFlippedBit) {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_file(file, bytes);
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(saved.url)->verify(); }),
-              HasSubstr("[\"small\"] does not fit"));
+              HasSubstr("[\"small\"] does not match"));
 }
 
 /// Whatever a manifest says, reading it ends, with the right arrays or a CheckpointError.

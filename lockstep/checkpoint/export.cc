@@ -93,7 +93,7 @@ void check_names(const std::vector<safetensors::Tensor>& tensors) {
 }
 
 [[noreturn]] void fail_there_already(const std::string& folder) {
-  fail<CheckpointError>("[checkpoint] export {}: it is there already; choose another name", folder);
+  fail<CheckpointError>("[checkpoint] export {}: it exists already; choose another name", folder);
 }
 
 /// Writes into a file that several processes write into.

@@ -216,7 +216,7 @@ void check_coverage(const std::string& path, const ArrayInfo& array, const std::
   std::vector<Box> boxes;
   for (const Part& part : array.parts) {
     if (part.box.size() != all.size() || (volume(part.box) > 0 && !contains(all, part.box))) {
-      fail<CheckpointError>("[checkpoint] {} is damaged: {} is {}, and has a part [{}] outside of it", url,
+      fail<CheckpointError>("[checkpoint] {} is damaged: {} is {}, but has a part [{}] outside of it", url,
                             shown(path), describe(array), to_string(part.box));
     }
     boxes.push_back(part.box);
@@ -241,7 +241,7 @@ Manifest parse_manifest(std::string_view json, const std::string& url) {
   }
   if (digest(json.substr(line + 1)) != json.substr(kSumLine.size(), kSumDigits) ||
       json.substr(line - 2, 2) != "\",") {
-    fail<CheckpointError>("[checkpoint] {} is damaged: its checksum does not fit; restore an earlier step",
+    fail<CheckpointError>("[checkpoint] {} is damaged: its checksum does not match; restore an earlier step",
                           url);
   }
   Manifest manifest;

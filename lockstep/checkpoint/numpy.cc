@@ -49,7 +49,7 @@ class Archive {
   zip_file_t* open(std::uint64_t entry) { return zip_fopen_index(archive_, entry, 0); }
 
   [[noreturn]] void damaged(const std::string& what) const {
-    fail<CheckpointError>("[checkpoint] {} is damaged, or no .npz file: {}{}", url(), what,
+    fail<CheckpointError>("[checkpoint] {} is damaged, or not an .npz file: {}{}", url(), what,
                           trouble_.empty() ? "" : " (" + trouble_ + ")");
   }
 
@@ -149,7 +149,8 @@ class EntryReader : public storage::Reader {
   const std::string& url() const override { return url_; }
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    if (offset > size_ || into.size() > size_ - offset) fail<StorageError>("cannot read {}: it ends", url_);
+    if (offset > size_ || into.size() > size_ - offset)
+      fail<StorageError>("cannot read {}: it ends before the bytes that were asked for", url_);
     const std::lock_guard lock(archive_->mutex());
     unpack(offset + into.size());
     if (!into.empty()) std::memcpy(into.data(), content_.data() + offset, into.size());
@@ -214,7 +215,7 @@ class RowMajorReader : public storage::Reader {
   std::uint64_t size() const override { return file_.size() - header_.bytes; }
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
     if (offset > size() || into.size() > size() - offset)
-      fail<StorageError>("cannot read {}: it ends", url());
+      fail<StorageError>("cannot read {}: it ends before the bytes that were asked for", url());
     std::call_once(once_, [&] {
       rows_ = row_major(file_.bytes(header_.bytes, size()), header_.shape, size_of(header_.dtype));
     });

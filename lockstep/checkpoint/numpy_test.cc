@@ -102,11 +102,11 @@ TEST(Npz, DamagedArray_IsRefusedWhenItIsRead_WithItsName) {
   const auto opened = Opened::open(write(folder, npz_file({wrong_sum, short_one, long_one})));
   for (const std::string name : {"sum", "short", "long"}) {
     EXPECT_THAT(error_of<CheckpointError>([&] { numbers_of(*opened, name); }),
-                HasSubstr("is damaged, or no .npz file: its entry " + name + ".npy"));
+                HasSubstr("is damaged, or not an .npz file: its entry " + name + ".npy"));
   }
   EXPECT_THAT(error_of<CheckpointError>([&] { opened->verify(); }), HasSubstr("is damaged"));
   EXPECT_THAT(error_of<CheckpointError>([&] { Opened::open(write(folder, "PK\x05\x06")); }),
-              HasSubstr("numbers.npz is damaged, or no .npz file"));
+              HasSubstr("numbers.npz is damaged, or not an .npz file"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ LOCKSTEP_CHILD(saves_to_objects) {
                 checkpoints.save(4, objects_tree(4));
                 checkpoints.wait();
               }),
-              HasSubstr("it is there already"));
+              HasSubstr("it exists already"));
 }
 
 LOCKSTEP_CHILD(races_in_objects) {

@@ -58,8 +58,8 @@ class Opener {
       if (!entry.is_folder && entry.name.ends_with(kSafetensors)) add_safetensors(entry.name, nullptr);
     if (opened_->manifest_.files.empty()) {
       fail<CheckpointError>(
-          "[checkpoint] {} is no checkpoint: it has no {}, no {} and no {} file; of a folder of steps, name "
-          "one step",
+          "[checkpoint] {} is not a checkpoint: it has no {}, no {} and no {} file; for a folder of steps, "
+          "name one step",
           url, kManifestName, kIndexName, kSafetensors);
     }
   }
@@ -96,7 +96,8 @@ class Opener {
     const auto format = header.metadata.find("format");
     if (whole_folder_ && format != header.metadata.end() && format->second == kFormatOfParts) {
       fail<CheckpointError>(
-          "[checkpoint] {} is no checkpoint: {} is a part of one, whose {} is missing; restore another step",
+          "[checkpoint] {} is not a checkpoint: {} is a part of one, whose {} is missing; restore another "
+          "step",
           opened_->url_, name, kManifestName);
     }
     for (const safetensors::Tensor& tensor : header.tensors) {

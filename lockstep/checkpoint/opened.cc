@@ -93,7 +93,7 @@ const storage::Reader& Opened::file(std::size_t i) const {
       reader->read(0, std::as_writable_bytes(std::span(header)));
       bytes_read_ += header.size();
       if (digest(header) != info.header_sum)
-        fail<CheckpointError>("[checkpoint] {} is damaged: the checksum of its header does not fit",
+        fail<CheckpointError>("[checkpoint] {} is damaged: the checksum of its header does not match",
                               reader->url());
     }
     file.reader = std::move(reader);
@@ -119,7 +119,7 @@ void Opened::check_tile(const std::string& path, const Part& part, std::size_t t
   if (part.sums.empty()) return;
   if (tile_sum(box, unit, memory, element) == part.sums.substr(tile * kSumDigits, kSumDigits)) return;
   fail<CheckpointError>(
-      "[checkpoint] {} is damaged: the checksum of [{}] of {} does not fit; restore an earlier step, and "
+      "[checkpoint] {} is damaged: the checksum of [{}] of {} does not match; restore an earlier step, and "
       "check the disk",
       file(part.file).url(), to_string(placed_in(part.box, box)), shown(path));
 }

@@ -178,7 +178,7 @@ TEST(Safetensors, InvalidHeaders_AreErrors) {
   const std::string good = tensor("U8", "[4]", 0, 4);
   EXPECT_THAT(error("{}", 0, 1000), HasSubstr("does not fit the 10 of the file"));
   EXPECT_THAT(error("{}", 0, std::int64_t{1} << 40), HasSubstr("does not fit"));
-  EXPECT_THAT(error("[]", 0), HasSubstr("no JSON object"));
+  EXPECT_THAT(error("[]", 0), HasSubstr("not a JSON object"));
   EXPECT_THAT(error("{\"a\":", 0), HasSubstr("damaged"));
   EXPECT_THAT(error("{\"a\":{}}", 0), HasSubstr("damaged"));
   EXPECT_THAT(error("{\"a\":" + good + "}", 3), HasSubstr("does not fit its bytes"));

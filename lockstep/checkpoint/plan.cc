@@ -142,8 +142,8 @@ std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std
   const auto who = [&](std::size_t process) { return fmt::format("process {} of {}", process, all.size()); };
   const auto fail_other = [&](std::size_t process) {
     fail<CheckpointError>(
-        "[checkpoint] {}: {} saves another tree than process 0: other paths, shapes or shardings; save the "
-        "same on all processes",
+        "[checkpoint] {}: {} saves a different tree than process 0: paths, shapes or shardings differ; save "
+        "the same on all processes",
         what, who(process));
   };
   for (std::size_t process = 1; process < all.size(); ++process)

@@ -142,13 +142,12 @@ LOCKSTEP_CHILD(saves_what_differs) {
   const int me = process_index();
   auto error = [&](const auto& tree) { return error_of<CheckpointError>([&] { save(url, tree); }); };
   EXPECT_THAT(error(std::map<std::string, std::int64_t>{{"seed", me}}),
-              HasSubstr("the value [\"seed\"] of process 0 is another one on process 1 of 2"));
-  EXPECT_THAT(
-      error(Tree{{"local", full({3}, me)}}),
-      HasSubstr("[\"local\"] is on devices of one process only, and has other elements on process 1 of "
-                "2 than on process 0"));
+              HasSubstr("the value [\"seed\"] of process 0 is different on process 1 of 2"));
+  EXPECT_THAT(error(Tree{{"local", full({3}, me)}}),
+              HasSubstr("[\"local\"] is on devices of one process only, and has different elements on "
+                        "process 1 of 2 than on process 0"));
   EXPECT_THAT(error(Tree{{me == 0 ? "a" : "b", full({3}, 1)}}),
-              HasSubstr("process 1 of 2 saves another tree than process 0"));
+              HasSubstr("process 1 of 2 saves a different tree than process 0"));
   Array gone = ones({2});
   if (me == 1) gone.delete_();
   EXPECT_THAT(error_of<Error>([&] { save(url, gone); }), HasSubstr("deleted"));
@@ -256,7 +255,7 @@ LOCKSTEP_CHILD(saves_to_places) {
   const auto x = lockstep::test::made(DType::kF32, {64, 64}, six_shardings().at("rows"), 1);
   if (child_arguments().size() == 4) ::setenv("AWS_ENDPOINT_URL_S3", child_arguments()[2 + me].c_str(), 1);
   EXPECT_THAT(error_of<CheckpointError>([&] { save(child_arguments()[me], x); }),
-              HasSubstr("is not in the storage of process 1 of 2"));
+              HasSubstr("but process 1 of 2, which saves to"));
 }
 
 TEST(Processes, DifferentUrls_AreRefused_AndLeaveNothing) {

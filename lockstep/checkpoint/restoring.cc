@@ -80,7 +80,7 @@ class Restoring {
     if (leaf.array.valid()) {
       const Aval& aval = leaf.array.aval();
       if (aval.dtype != target.aval.dtype || aval.shape != target.aval.shape) {
-        fail<CheckpointError>("[checkpoint] {}: {} is {}, and the tree to restore has {} there",
+        fail<CheckpointError>("[checkpoint] {}: {} is {}, but the tree to restore has {} there",
                               opened_.url(), both(target.path, target.source), describe(info),
                               lockstep::to_string(Aval{aval.dtype, aval.shape}));
       }
@@ -113,7 +113,7 @@ class Restoring {
       }
       used_.insert(source);
       if (kind_of(value) != kind_of(found->second)) {
-        fail<CheckpointError>("[checkpoint] {}: {} is {}, {}, and the tree to restore has {} there",
+        fail<CheckpointError>("[checkpoint] {}: {} is {}, {}, but the tree to restore has {} there",
                               opened_.url(), both(path, source), kind_of(found->second),
                               to_string(found->second), kind_of(value));
       }
@@ -125,7 +125,7 @@ class Restoring {
     auto unused = [&](const std::string& path, const std::string& what) {
       fail<CheckpointError>(
           "[checkpoint] {} has {}, {}, for which the tree to restore has no place; restore into the "
-          "structure that was saved, or say `partial`",
+          "structure that was saved, or set `partial`",
           opened_.url(), name_of(path), what);
     };
     for (const auto& [path, info] : opened_.manifest().arrays)
@@ -224,8 +224,8 @@ RestoreReport restore_contents(const Job& job, const std::string& url, Contents&
     const std::vector<std::string> nonces = round.reports();
     for (std::size_t i = 1; i < nonces.size(); ++i) {
       if (nonces[i] != nonces[0]) {
-        fail<CheckpointError>("[checkpoint] restore {}: {} has read another checkpoint than process 0", url,
-                              job.who(static_cast<int>(i)));
+        fail<CheckpointError>("[checkpoint] restore {}: {} has read a different checkpoint than process 0",
+                              url, job.who(static_cast<int>(i)));
       }
     }
   } catch (const CheckpointError& failed) {

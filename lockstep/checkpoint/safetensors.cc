@@ -72,7 +72,7 @@ std::optional<DType> dtype_of_name(std::string_view name) {
 
 Header read_header(const storage::Reader& file) {
   auto damaged = [&](const std::string& what) {
-    fail<CheckpointError>("[checkpoint] {} is damaged, or no safetensors file: {}", file.url(), what);
+    fail<CheckpointError>("[checkpoint] {} is damaged, or not a safetensors file: {}", file.url(), what);
   };
   std::uint64_t length = 0;
   if (file.size() < sizeof length) damaged(fmt::format("it has {} bytes", file.size()));
@@ -83,7 +83,7 @@ Header read_header(const storage::Reader& file) {
   file.read(sizeof length, std::as_writable_bytes(std::span(text)));
   Header header;
   header.bytes = sizeof length + length;
-  if (!text.starts_with('{')) damaged("its header is no JSON object");
+  if (!text.starts_with('{')) damaged("its header is not a JSON object");
   try {
     const Json json = Json::parse(text);
     for (const auto& [name, entry] : json.items()) {
@@ -132,7 +132,7 @@ std::string make_header(std::vector<Tensor>& tensors, const std::map<std::string
   length += (kPadding - (length + sizeof length) % kPadding) % kPadding;
   if (length > kLargestHeader) {
     fail<CheckpointError>(
-        "[checkpoint] the header of {} tensors has {} bytes, and the format allows {}; save fewer, larger "
+        "[checkpoint] the header of {} tensors has {} bytes, but the format allows {}; save fewer, larger "
         "arrays",
         tensors.size(), length, kLargestHeader);
   }

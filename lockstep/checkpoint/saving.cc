@@ -327,7 +327,7 @@ void Saving::publish(const std::vector<std::string>& reports) {
     for (const auto& [path, value] : first.at("values").items()) {
       if (!report.at("values").contains(path) || report.at("values").at(path) != value) {
         fail<CheckpointError>(
-            "[checkpoint] save {}: the value {} of process 0 is another one on {}; save the same on all "
+            "[checkpoint] save {}: the value {} of process 0 is different on {}; save the same on all "
             "processes",
             url_, path, who);
       }
@@ -335,8 +335,8 @@ void Saving::publish(const std::vector<std::string>& reports) {
     for (std::size_t i = 0; i < each_.size(); ++i) {
       if (report.at("same").at(i) == first.at("same").at(i)) continue;
       fail<CheckpointError>(
-          "[checkpoint] save {}: {} is on devices of one process only, and has other elements on {} than on "
-          "process 0; make it a global array, or the same everywhere",
+          "[checkpoint] save {}: {} is on devices of one process only, and has different elements on {} than "
+          "on process 0; make it a global array, or the same on all processes",
           url_, contents_.arrays[each_[i]].path, who);
     }
     if (!report.contains("file")) continue;
@@ -356,14 +356,14 @@ void Saving::publish(const std::vector<std::string>& reports) {
   if (open_->store->publish(open_->attempt, name_, kManifestName, to_json(manifest))) return;
   if (open_->store->exists(name_ + "/" + kManifestName)) fail_there_already();
   fail<CheckpointError>(
-      "[checkpoint] save {}: there is a folder of this name that is no checkpoint; move it away, or choose "
-      "another name or step",
+      "[checkpoint] save {}: there is a folder of this name that is not a checkpoint; move it away, or "
+      "choose another name or step",
       url_);
 }
 
 void Saving::fail_there_already() const {
   fail<CheckpointError>(
-      "[checkpoint] save {}: it is there already, and nothing that is published is overwritten; choose "
+      "[checkpoint] save {}: it exists already, and a published checkpoint is not overwritten; choose "
       "another name or step, or remove it first",
       url_);
 }
@@ -419,8 +419,8 @@ void Saving::join() {
   open_->store = storage::open_store(parent_);
   if (open_->store->has(open_->attempt)) return;
   fail<CheckpointError>(
-      "[checkpoint] save {}: process 0 has made {}, which is not in the storage of {}, which saves to {}; "
-      "save to the same URL on all processes, in storage that all of them reach",
+      "[checkpoint] save {}: process 0 has made {}, but {}, which saves to {}, does not find it there; save "
+      "to the same URL on all processes, in storage that all of them reach",
       told.at("url").get<std::string>(), open_->attempt.folder, job_.who(job_.process_index), url_);
 }
 

@@ -36,7 +36,7 @@ inline void race_of_two_writers(const std::string& run, int rounds) {
         ++won;
         last = i;
       } catch (const CheckpointError& error) {
-        EXPECT_THAT(error.what(), ::testing::HasSubstr("it is there already"));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("it exists already"));
         ++lost;
       }
     };

@@ -58,7 +58,7 @@ void check_restorable(const LoaderState& state, const LoaderState& configuration
   }
   if (differences.empty()) return;
   fail<DataError>(
-      "[Loader] the state is of another loader, so this one cannot continue from it; what differs: {}",
+      "[Loader] the state belongs to another loader, so this one cannot continue from it; what differs: {}",
       differences);
 }
 

@@ -57,7 +57,7 @@ Table read_csv(const std::string& url) {
       next = stop + 1;
     }
     if (table.rows > 0 && columns != table.columns) {
-      fail<DataError>("[read_csv] {} line {} has {} columns, the lines before have {}",
+      fail<DataError>("[read_csv] {} line {} has {} columns, but the lines before have {}",
                       storage::printable(url), number, columns, table.columns);
     }
     table.columns = columns;

@@ -90,7 +90,7 @@ TEST_F(CsvTest, DamagedText_IsAnErrorThatNamesLineAndColumn) {
   EXPECT_THAT(error_of("1e39\n"),
               HasSubstr("line 1 column 1: expected a number that fits 32-bit floats, got '1e39'"));
   EXPECT_THAT(error_of("1,-1e9999\n"), HasSubstr("column 2: expected a number that fits"));
-  EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2 has 1 columns, the lines before have 2"));
+  EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2 has 1 columns, but the lines before have 2"));
   EXPECT_THAT(error_of(""), HasSubstr("has no rows"));
 }
 

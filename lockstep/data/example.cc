@@ -62,7 +62,7 @@ class Message {
   }
 
   [[noreturn]] static void wrong(const char* what) {
-    fail<DataError>("this is no tf.train.Example: {}", what);
+    fail<DataError>("this is not a tf.train.Example: {}", what);
   }
 
  private:

@@ -19,7 +19,7 @@ File::File(std::string operation, const std::string& url) : operation_(std::move
 void File::check(std::uint64_t offset, std::uint64_t count) const {
   if (offset <= size() && count <= size() - offset) return;
   fail<DataError>(
-      "[{}] {} at byte {}: {} bytes were expected, and the file ends at byte {}; it is damaged or cut off: "
+      "[{}] {} at byte {}: {} bytes were expected, but the file ends at byte {}; it is damaged or cut off: "
       "fetch or make it again",
       operation_, url(), offset, count, size());
 }
@@ -83,7 +83,7 @@ std::string_view Scan::next(std::size_t count) {
 
 std::string_view Scan::exactly(std::size_t count) {
   if (count > left()) {
-    file_.damaged(offset_, fmt::format("{} bytes were expected, and the file ends at byte {}; it is damaged "
+    file_.damaged(offset_, fmt::format("{} bytes were expected, but the file ends at byte {}; it is damaged "
                                        "or cut off: fetch or make it again",
                                        count, file_.size()));
   }
@@ -96,7 +96,7 @@ std::string_view Scan::exactly(std::size_t count) {
 
 void Scan::skip(std::uint64_t count) {
   if (count > left()) {
-    file_.damaged(offset_, fmt::format("{} bytes were expected, and the file ends at byte {}; it is damaged "
+    file_.damaged(offset_, fmt::format("{} bytes were expected, but the file ends at byte {}; it is damaged "
                                        "or cut off: fetch or make it again",
                                        count, file_.size()));
   }

@@ -100,13 +100,13 @@ TEST_F(FormatsTest, NpyFilesThatCannotBeRecords_AreErrors) {
            {npy_file("<f4", "(4611686018427387904, 4)", four), "too large"},
            {npy_file("<f4", "(2, 4611686018427387904)", four), "too large"},
            {npy_file("<f4", "(99999999999999999999,)", four), "too large"},
-           {"\x93NUMPX", "no .npy file"}}) {
+           {"\x93NUMPX", "not a .npy file"}}) {
     const std::string url = write("a.npy", file);
     EXPECT_THAT(error_of<DataError>([&] { npy({{"a", url}}); }), HasSubstr(expected));
   }
   const std::string a = write("a.npy", npy_file("<f4", "(4,)", four)),
                     b = write("b.npy", npy_file("<f4", "(2, 2)", four));
-  EXPECT_THAT(error_of<DataError>([&] { npy({{"a", a}, {"b", b}}); }), HasSubstr("b.npy has 2 rows, and"));
+  EXPECT_THAT(error_of<DataError>([&] { npy({{"a", a}, {"b", b}}); }), HasSubstr("b.npy has 2 rows, but"));
 }
 
 TEST_F(FormatsTest, Lines_AreGivenWithoutTheirLineEndings) {
@@ -141,7 +141,7 @@ TEST_F(FormatsTest, DamagedJson_IsNamedByRecordAndPlace) {
       jsonl(write("a.jsonl", "{}\n{\"a\": 1,}\n[1]\n" + std::string(100000, '[') + "\n"));
   EXPECT_EQ(source->read(0).size(), 0u);
   EXPECT_THAT(error_of<DataError>([&] { source->read(1); }),
-              HasSubstr("a.jsonl at byte 3: record 1: this is no JSON"));
+              HasSubstr("a.jsonl at byte 3: record 1: this is not JSON"));
   EXPECT_THAT(error_of<DataError>([&] { source->read(2); }), HasSubstr("expected a JSON object, got array"));
   EXPECT_THAT(error_of<DataError>([&] { source->read(3); }), HasSubstr("nested deeper"));
 }
@@ -166,7 +166,7 @@ TEST_F(FormatsTest, TfRecords_GiveTheirBytesAndExamples) {
   EXPECT_THAT(field(record, "f").values<float>(), ElementsAre(1.5f, -2, 3));
   EXPECT_THAT(field(record, "i").values<std::int64_t>(), ElementsAre(7, 1, 300, -1));
   EXPECT_THAT(error_of<DataError>([&] { source->read(2); }),
-              HasSubstr("record 2: this is no tf.train.Example"));
+              HasSubstr("record 2: this is not a tf.train.Example"));
   EXPECT_THAT(error_of<DataError>([&] { tfrecord(write("a.gz", "\x1f\x8b" + std::string(30, 'x'))); }),
               HasSubstr("compressed by gzip"));
 }

@@ -32,7 +32,7 @@ std::uint64_t below(std::uint64_t bits, std::uint64_t limit) {
 // by less than one row; elements that end at positions of at least n are moved again until they do not, which
 // leaves a bijection of the n numbers.
 IndexShuffle::IndexShuffle(std::uint64_t n, std::uint64_t seed) : n_(n), keys_{}, small_{} {
-  if (n > std::uint64_t{1} << 62) fail<ShapeError>("[index_shuffle] n is {}, above 2^62", n);
+  if (n > std::uint64_t{1} << 62) fail<ShapeError>("[index_shuffle] expected n of at most 2^62, got {}", n);
   rows_ = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
   while (rows_ * rows_ < n) ++rows_;
   while (rows_ > 1 && (rows_ - 1) * (rows_ - 1) >= n) --rows_;

@@ -51,8 +51,8 @@ void look_at_all(const Source& source, int threads, bool progress, const char* w
 [[noreturn]] void fail_outdated(std::string_view operation, std::string_view what,
                                 const StoredNumbers& index) {
   fail<DataError>(
-      "[{}] {}: the data has changed since the index was made, or a function before {} whose name is the "
-      "same; remove {}",
+      "[{}] {}: the data has changed since the index was made, or a function before {} has changed under the "
+      "same name; remove {}",
       operation, what, operation, index.url());
 }
 
@@ -168,7 +168,7 @@ class Packed final : public Source {
         values.dtype = field.dtype;
         values.bytes.reserve(length_ * element);
       } else if (values.dtype != field.dtype) {
-        fail<DataError>("[pack] {} has {} values, those before have {}", source_->place(record),
+        fail<DataError>("[pack] {} has {} values, but those before have {}", source_->place(record),
                         name(field.dtype), name(values.dtype));
       }
       const auto first = field.bytes.begin() + static_cast<std::ptrdiff_t>((at - record_begin) * element);

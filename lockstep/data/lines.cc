@@ -161,7 +161,7 @@ Record fields_of_json(std::string_view text) {
   try {
     object = json::parse(text);
   } catch (const json::exception& error) {
-    fail<DataError>("this is no JSON: {}", error.what());
+    fail<DataError>("this is not JSON: {}", error.what());
   }
   if (!object.is_object()) fail<DataError>("expected a JSON object, got {}", object.type_name());
   Record record;

@@ -87,7 +87,7 @@ std::string what_is_thrown() {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception was thrown";
+    return "an exception that is not a std::exception was thrown";
   }
 }
 
@@ -234,7 +234,7 @@ class Loader::Impl {
     bool reported = false;
     while (!done_.wait_until(lock, report_at, [&] { return job.done; })) {
       const std::string done = what_is_done(job.number);
-      logging::warning("[Loader] waiting since {:.1f} s for batch {}: {}", seconds_since(start), job.number,
+      logging::warning("[Loader] has waited {:.1f} s for batch {}: {}", seconds_since(start), job.number,
                        done);
       ProgressBar::waits_for(fmt::format("batch {}: {}", job.number, done));
       reported = true;
@@ -257,8 +257,8 @@ class Loader::Impl {
     }
     if (longest == nullptr) return "its turn has not come";
     if (longest->what == Doing::kMaking)
-      return fmt::format("it is being put on the devices since {:.1f} s", seconds_since(longest->since));
-    return fmt::format("{} is being read since {:.1f} s, and {} more records", place(longest->position),
+      return fmt::format("putting it on the devices for {:.1f} s", seconds_since(longest->since));
+    return fmt::format("reading {} for {:.1f} s, and {} more records", place(longest->position),
                        seconds_since(longest->since), count - 1);
   }
 
@@ -368,8 +368,8 @@ class Loader::Impl {
     });
     if (same) return;
     fail<DataError>(
-        "its fields are {}, and those of the first record ({}) are {}: records of a batch must be "
-        "alike; make them so with map or pack (position {})",
+        "its fields are {}, but those of the first record ({}) are {}: the records of a batch must have the "
+        "same fields; make them so with map or pack (position {})",
         to_string(record), place(0), to_string(first), position);
   }
 

@@ -18,7 +18,7 @@ LoaderState LoaderState::from_bytes(std::span<const std::byte> bytes) {
     fail<DataError>("[LoaderState] expected {} bytes, got {}", sizeof state, bytes.size());
   std::memcpy(&state, bytes.data(), sizeof state);
   if (state.format != 1 && state.format != LoaderState().format) {
-    fail<DataError>("[LoaderState] expected format 1 or 2, got {}: it is of another version, or no state",
+    fail<DataError>("[LoaderState] expected format 1 or 2, got {}: it is of another version, or not a state",
                     state.format);
   }
   return state;

@@ -187,7 +187,7 @@ TEST(Loader, ThrownValueThatIsNoException_IsAnErrorOfNext) {
       while (loader.next()) continue;
     });
     EXPECT_THAT(error, AllOf(HasSubstr("[Loader] batch " + std::to_string(bad / 4)),
-                             HasSubstr("an exception that is no std::exception was thrown")));
+                             HasSubstr("an exception that is not a std::exception was thrown")));
   }
 }
 
@@ -280,10 +280,9 @@ TEST(Loader, ALongWait_IsReportedWithWhatItWaitsFor_AndItsEnd) {
     loader.next();
   }
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("training"), HasSubstr("waits for batch 1: counting record 5 is being read")));
+              AllOf(HasSubstr("training"), HasSubstr("waits for batch 1: reading counting record 5 for ")));
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log,
-              HasSubstr("[Loader] waiting since 1.0 s for batch 1: counting record 5 is being read since"));
+  EXPECT_THAT(log, HasSubstr("[Loader] has waited 1.0 s for batch 1: reading counting record 5 for "));
   EXPECT_THAT(log, HasSubstr("[Loader] batch 1 came after 1."));
   EXPECT_THAT(log, HasSubstr("what took longest was counting record 5, 1.6 s"));
   EXPECT_GT(loader.metrics().wait_seconds, 1.0);

@@ -150,7 +150,7 @@ class Mds final : public Source {
     try {
       const json parsed = json::parse(text);
       if (!parsed.is_object() || parsed.at("version") != 2) fail<DataError>("expected version 2");
-      if (!parsed.at("shards").is_array()) fail<DataError>("its shards are no list");
+      if (!parsed.at("shards").is_array()) fail<DataError>("its shards are not a list");
       std::uint64_t end = 0;
       for (const json& described : parsed["shards"]) {
         shards_.push_back(std::make_unique<Shard>(folder, described));
@@ -160,7 +160,7 @@ class Mds final : public Source {
         ++shard;
       }
     } catch (const json::parse_error& error) {
-      index.damaged(error.byte, fmt::format("this is no JSON: {}", error.what()));
+      index.damaged(error.byte, fmt::format("this is not JSON: {}", error.what()));
     } catch (const json::exception& error) {
       index.damaged(0, fmt::format("shard {} is not described as expected: {}", shard, error.what()));
     } catch (const DataError& error) {

@@ -33,7 +33,7 @@ std::uint64_t bytes_of(DType dtype, const Shape& shape) {
   std::uint64_t bytes = size_of(dtype);
   for (std::int64_t size : shape) {
     if (size < 1 || !multiply(bytes, static_cast<std::uint64_t>(size), &bytes))
-      fail<DataError>("the shape {} is not one of an array", lockstep::to_string(shape));
+      fail<DataError>("the shape {} is not the shape of an array", lockstep::to_string(shape));
   }
   return bytes;
 }
@@ -132,7 +132,7 @@ Field MdsColumn::decode_array(std::string_view bytes) const {
   }
   const std::uint64_t expected = bytes_of(*dtype, shape);
   if (bytes.size() != expected) {
-    fail<DataError>("the array of column '{}', {} of shape {}, should have {} bytes, and has {}", name_,
+    fail<DataError>("the array of column '{}', {} of shape {}, should have {} bytes, but has {}", name_,
                     lockstep::name(*dtype), lockstep::to_string(shape), expected, bytes.size());
   }
   return field_of(*dtype, std::move(shape), bytes);

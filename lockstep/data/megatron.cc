@@ -22,7 +22,7 @@ class Index {
 
   explicit Index(const std::string& url) : file_("tokens_megatron", url) {
     if (file_.text(0, 9) != std::string("MMIDIDX\0\0", 9))
-      file_.damaged(0, "expected 'MMIDIDX' and two zeros: this is no index of Megatron's");
+      file_.damaged(0, "expected 'MMIDIDX' and two zeros: this is not an index of Megatron's");
     if (auto version = file_.number<std::uint64_t>(9); version != 1)
       file_.damaged(9, fmt::format("expected version 1, got {}", version));
     const auto code = file_.number<std::uint8_t>(17);

@@ -49,8 +49,8 @@ class Npy final : public Source {
       const NpyFile& file = *files_.emplace(name, std::make_unique<NpyFile>(url)).first->second;
       const NpyFile& first = *files_.begin()->second;
       if (file.rows() != first.rows()) {
-        fail<DataError>("[npy] {} has {} rows, and {} has {}; they must have as many", file.file().url(),
-                        file.rows(), first.file().url(), first.rows());
+        fail<DataError>("[npy] {} has {} rows, but {} has {}; they must have the same number",
+                        file.file().url(), file.rows(), first.file().url(), first.rows());
       }
       fingerprint_ = combine(fingerprint_, combine(lockstep::fingerprint(name), file.file().fingerprint()));
     }

@@ -115,7 +115,8 @@ DType dtype_of_descr(const File& file, const std::string& descr) {
 }  // namespace
 
 NpyHeader read_npy_header(const File& file) {
-  if (file.text(0, 6) != "\x93NUMPY") file.damaged(0, "expected the magic \\x93NUMPY: this is no .npy file");
+  if (file.text(0, 6) != "\x93NUMPY")
+    file.damaged(0, "expected the magic \\x93NUMPY: this is not a .npy file");
   const auto major = file.number<std::uint8_t>(6);
   if (major < 1 || major > 3) file.damaged(6, fmt::format("expected version 1 to 3, got {}", major));
   const std::uint64_t begin = major == 1 ? 10 : 12;

@@ -45,12 +45,12 @@ const LockstepParquetPlugin& load() {
   if (library == nullptr) fail<DataError>("[parquet] the plugin cannot be loaded: {}", dlerror());
   const auto entry = reinterpret_cast<LockstepParquetEntry>(dlsym(library, LOCKSTEP_PARQUET_ENTRY));
   if (entry == nullptr) {
-    fail<DataError>("[parquet] {} is no plugin for Parquet: it has no function {}", path,
+    fail<DataError>("[parquet] {} is not a plugin for Parquet: it has no function {}", path,
                     LOCKSTEP_PARQUET_ENTRY);
   }
   const LockstepParquetPlugin* plugin = entry();
   if (plugin->version != LOCKSTEP_PARQUET_VERSION) {
-    fail<DataError>("[parquet] the plugin {} is of version {}, and {} is needed: build it again", path,
+    fail<DataError>("[parquet] the plugin {} is of version {}, expected version {}: build it again", path,
                     plugin->version, LOCKSTEP_PARQUET_VERSION);
   }
   return *plugin;
@@ -175,7 +175,7 @@ class Parquet final : public Source {
     if (group == nullptr) fail<DataError>("[parquet] {} row group {}: {}", file_.url(), number, error);
     std::shared_ptr<const Group> held(group, plugin().release);
     if (held->rows != begins_[number + 1] - begins_[number]) {
-      fail<DataError>("[parquet] {} row group {} is damaged: it has {} rows, and the file says {}",
+      fail<DataError>("[parquet] {} row group {} is damaged: it has {} rows, but the file says {}",
                       file_.url(), number, held->rows, begins_[number + 1] - begins_[number]);
     }
     for (std::uint64_t c = 0; c < held->columns; ++c) {
@@ -183,8 +183,8 @@ class Parquet final : public Source {
       std::uint64_t rows = 0;
       for (std::uint64_t k = 0; k < column.chunks; ++k) rows += column.chunk[k].rows;
       if (rows != held->rows) {
-        fail<DataError>("[parquet] {} row group {}: column '{}' has {} rows of {}", file_.url(), number,
-                        column.name, rows, held->rows);
+        fail<DataError>("[parquet] {} row group {}: column '{}' has {} rows, expected {}", file_.url(),
+                        number, column.name, rows, held->rows);
       }
     }
     return held;

@@ -145,7 +145,7 @@ SourcePtr concat(std::vector<SourcePtr> sources) {
 
 SourcePtr slice(SourcePtr source, std::uint64_t begin, std::uint64_t end) {
   if (begin > end || end > source->size()) {
-    fail<DataError>("[slice] records {} to {} were asked for, and the source has {}", begin, end,
+    fail<DataError>("[slice] records {} to {} were asked for, but the source has {}", begin, end,
                     source->size());
   }
   return std::make_shared<Slice>(std::move(source), begin, end);

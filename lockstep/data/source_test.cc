@@ -279,7 +279,7 @@ TEST(StoredNumbers, AnIndexThatCannotBeBesideTheFile_GoesToTheCacheFolder) {
                 internal::stored_numbers("test", "/proc/self/b.txt", "kind", 1, {},
                                          [](const internal::Append&) {});
               }),
-              HasSubstr("the index of /proc/self/b.txt can be stored nowhere"));
+              HasSubstr("there is no folder in which the index of /proc/self/b.txt can be stored"));
   unsetenv("LOCKSTEP_DATA_CACHE");
 }
 

@@ -53,7 +53,7 @@ StoredNumbers::StoredNumbers(std::string operation, const std::string& path, Fin
   const auto found = file_.number<Header>(0);
   const Header expected = header(of, found.count);
   if (found.magic != expected.magic || found.hash != header(found.of, found.count).hash)
-    file_.damaged(0, "this is no index, or a damaged one; remove it");
+    file_.damaged(0, "this is not an index, or a damaged one; remove it");
   if (found.of != of) file_.damaged(8, "this is the index of another version of the file; remove it");
   count_ = found.count;
   if (count_ > file_.size() || file_size(count_) != file_.size()) {
@@ -304,7 +304,7 @@ std::shared_ptr<const StoredNumbers> stored_numbers(const std::string& operation
     return std::make_shared<StoredNumbers>(operation, path, of);
   }
   fail<DataError>(
-      "[{}] the index of {} can be stored nowhere: give a folder in IndexOptions, or set "
+      "[{}] there is no folder in which the index of {} can be stored: give one in IndexOptions, or set "
       "LOCKSTEP_DATA_CACHE{}",
       operation, url.empty() ? kind : url, errors);
 }

@@ -50,7 +50,7 @@ std::uint64_t number(const File& file, std::uint64_t offset, std::string_view te
   for (; i < text.size() && text[i] >= '0' && text[i] <= '7'; ++i)
     value = value << 3 | static_cast<std::uint64_t>(text[i] - '0');
   for (; i < text.size(); ++i) {
-    if (text[i] != ' ' && text[i] != '\0') file.damaged(offset, fmt::format("the {} is no number", what));
+    if (text[i] != ' ' && text[i] != '\0') file.damaged(offset, fmt::format("the {} is not a number", what));
   }
   return value;
 }
@@ -156,7 +156,7 @@ class Members {
       file_.damaged(
           at_, header.starts_with("\x1f\x8b") ? "the file is compressed by gzip: take it out of that first"
                : behind_an_end_               ? "other bytes than a tar file follow the end of the archive"
-                                : "the header's checksum is wrong; the file is damaged, or no tar file");
+                                : "the header's checksum is wrong; the file is damaged, or not a tar file");
     }
   }
 
@@ -188,7 +188,7 @@ class Members {
         std::uint64_t number = 0;
         const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
         if (wrong != std::errc() || last != value.data() + value.size())
-          file_.damaged(offset, "a pax header's size is no number; the file is damaged");
+          file_.damaged(offset, "a pax header's size is not a number; the file is damaged");
         *size = number;
       }
       if (key.starts_with("GNU.sparse.")) file_.damaged(offset, "sparse members are not supported");

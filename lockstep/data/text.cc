@@ -67,7 +67,7 @@ std::string inflated(const char* operation, const std::string& url, const std::s
                       storage::printable(url), bytes.size() - left,
                       code == Z_OK || code == Z_BUF_ERROR ? "unexpected end of file"
                       : stream.msg != nullptr             ? stream.msg
-                                                          : "no gzip data");
+                                                          : "not gzip data");
     }
   }
 }

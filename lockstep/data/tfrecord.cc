@@ -30,7 +30,7 @@ std::uint64_t length_at(const File& file, std::uint64_t offset, std::string_view
     const bool gzip = offset == 0 && before.starts_with("\x1f\x8b");
     file.damaged(offset, fmt::format("record {}: the checksum of its length is wrong; {}", record,
                                      gzip ? "the file is compressed by gzip: take it out of that first"
-                                          : "the file is damaged, or no TFRecord file"));
+                                          : "the file is damaged, or not a TFRecord file"));
   }
   return length;
 }

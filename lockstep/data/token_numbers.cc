@@ -25,7 +25,7 @@ void TokenNumbers::read_as(std::uint64_t begin, std::span<std::int32_t> into) co
 
 void TokenNumbers::read(std::uint64_t begin, std::span<std::int32_t> into) const {
   if (begin > count_ || into.size() > count_ - begin) {
-    fail<DataError>("[{}] {}: tokens {} to {} were asked for, and it has {}", file_->operation(),
+    fail<DataError>("[{}] {}: tokens {} to {} were asked for, but it has {}", file_->operation(),
                     file_->url(), begin, begin + into.size(), count_);
   }
   switch (dtype_) {
@@ -44,7 +44,7 @@ void TokenNumbers::read(std::uint64_t begin, std::span<std::int32_t> into) const
     case DType::kI64:
       return read_as<std::int64_t>(begin, into);
     default:
-      fail<DTypeError>("[{}] tokens cannot be {}", file_->operation(), name(dtype_));
+      fail<DTypeError>("[{}] tokens cannot have the dtype {}", file_->operation(), name(dtype_));
   }
 }
 

@@ -74,7 +74,7 @@ Credentials credentials_of_process(const std::string& command, const std::string
   const std::string of_process = fmt::format("credential_process of {}", source);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    fail<StorageError>("{}: no pipe for its credential_process: {}", source, std::strerror(errno));
+    fail<StorageError>("{}: cannot make a pipe for its credential_process: {}", source, std::strerror(errno));
   Descriptor from{ends[0]}, to{ends[1]};
   Shell shell;
   start(shell, command, to.value, source);

@@ -96,7 +96,7 @@ Credentials ask_sts(const CredentialPlaces& places, const Query& action, const C
                         found->text_of("SessionToken")};
   }
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty())
-    fail<StorageError>("{}: what {} answers has no credentials", source, endpoint);
+    fail<StorageError>("{}: the answer of {} has no credentials", source, endpoint);
   credentials.source = source;
   credentials.expires = parse_time(found->text_of("Expiration"));
   return credentials;
@@ -173,7 +173,7 @@ std::optional<Credentials> credentials_of_web_identity(const CredentialPlaces& p
   const auto role = aws_variable(*places.environment, "AWS_ROLE_ARN");
   if (!file) return std::nullopt;
   if (!role)
-    fail<StorageError>("AWS_WEB_IDENTITY_TOKEN_FILE is set and AWS_ROLE_ARN is not; set both, or none");
+    fail<StorageError>("AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not; set both, or none");
   return assume_role_with_web_identity(
       places, *role, *file, aws_variable(*places.environment, "AWS_ROLE_SESSION_NAME").value_or("lockstep"),
       "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE");
@@ -191,15 +191,14 @@ std::optional<Credentials> credentials_of_container(const CredentialPlaces& plac
                       .proxies = false};
   if (!is_safe(request.url, places.container_server)) {
     fail<StorageError>(
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI is {}: credentials are asked over https or of this "
-        "machine only",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI is {}: expected an address with https, or one of this machine",
         request.url);
   }
   auto token = aws_variable(environment, "AWS_CONTAINER_AUTHORIZATION_TOKEN");
   if (const auto file = aws_variable(environment, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"))
     token = read_small_file(*file, "the container's token");
   if (token && token->find_first_of("\r\n") != token->npos)
-    fail<StorageError>("the container's token has several lines");
+    fail<StorageError>("the container's token has several lines, expected one");
   if (token) request.headers.emplace_back("authorization", *token);
   const HttpAnswer answer = ask(places, request, source);
   if (answer.status != 200) {

@@ -45,11 +45,12 @@ Credentials of_named_place(const CredentialPlaces& places, const std::string& pr
     found = credentials_of_instance(places, why_not);
   } else {
     fail<StorageError>(
-        "profile {} has credential_source = {}; it may be Environment, EcsContainer or "
-        "Ec2InstanceMetadata",
+        "profile {} has credential_source = {}; expected Environment, EcsContainer or Ec2InstanceMetadata",
         profile, name);
   }
-  if (!found) fail<StorageError>("profile {}: credential_source = {} gives none {}", profile, name, why_not);
+  if (!found)
+    fail<StorageError>("profile {}: credential_source = {} gives no credentials{}", profile, name,
+                       why_not.empty() ? why_not : ": " + why_not);
   return *found;
 }
 
@@ -81,7 +82,7 @@ std::optional<Credentials> of_profile(const CredentialPlaces& places, const std:
       by = of_named_place(places, profile, *place);
     }
     if (!by)
-      fail<StorageError>("{} has a role_arn, and neither source_profile nor credential_source", source);
+      fail<StorageError>("{} has a role_arn, but neither source_profile nor credential_source", source);
     return assume_role(places, *by, *role, session, config.get(profile, "external_id").value_or(""), source);
   }
   if (auto keys = keys_in_profile(config, profile)) return keys;
@@ -110,7 +111,7 @@ std::optional<Credentials> credentials_of_environment(const CredentialPlaces& pl
   const auto secret = aws_variable(*places.environment, "AWS_SECRET_ACCESS_KEY");
   if (!id && !secret) return std::nullopt;
   if (!id || !secret) {
-    fail<StorageError>("{} is set and {} is not; set both, or none",
+    fail<StorageError>("{} is set, but {} is not; set both, or none",
                        id ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
                        id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
   }

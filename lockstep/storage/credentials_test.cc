@@ -242,7 +242,7 @@ TEST(Credentials, FromARole_AreRequestedWithItsSourcesCredentials) {
   for (const auto& [profile, message] : Variables{{"ring", "leads back"},
                                                   {"code", "mfa_serial"},
                                                   {"alone", "neither source_profile"},
-                                                  {"place", "gives none"}}) {
+                                                  {"place", "gives no credentials"}}) {
     machine.variables["AWS_PROFILE"] = profile;
     EXPECT_THAT(machine.error(), HasSubstr(message)) << profile;
   }
@@ -265,7 +265,7 @@ TEST(Credentials, FromAContainer_AreThoseOfItsService) {
               AllOf(HasSubstr("403"), HasSubstr("not you"), Not(HasSubstr("container-token"))));
   for (const char* url : {"http://example.com/x", "http://127.0.0.1@example.com/x", "file:///x"}) {
     machine.variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url;
-    EXPECT_THAT(machine.error(), HasSubstr("https or of this machine only")) << url;
+    EXPECT_THAT(machine.error(), HasSubstr("an address with https, or one of this machine")) << url;
   }
 }
 

@@ -71,7 +71,8 @@ std::unique_ptr<Reader> find_object(std::shared_ptr<S3Client> client, const std:
   std::uint64_t size = 0;
   const auto [stop, error] = std::from_chars(length.data(), length.data() + length.size(), size);
   if (error != std::errc() || stop != length.data() + length.size())
-    fail<StorageError>("cannot open {}: the server says that its size is \"{}\"", client->url(key), length);
+    fail<StorageError>("cannot open {}: expected its size from the server, got \"{}\"", client->url(key),
+                       length);
   std::string tag = answer.header("etag");
   return std::make_unique<ObjectReader>(std::move(client), key, size, std::move(tag));
 }

@@ -40,7 +40,7 @@ void require_name(const std::string& name) {
     last = slash == name.npos;
     const std::string part = name.substr(begin, last ? name.npos : slash - begin);
     if (part.empty() || part == "." || part == "..")
-      fail<StorageError>("\"{}\" is no name in an object store: a part of it is \"{}\"", name, part);
+      fail<StorageError>("\"{}\" is not a name in an object store: a part of it is \"{}\"", name, part);
     begin = slash + 1;
   }
 }
@@ -48,7 +48,8 @@ void require_name(const std::string& name) {
 Location locate_object(const std::string& url) {
   Location place = locate(url);
   if (!place.is_object)
-    fail<StorageError>("\"{}\" is no URL of an object store; expected s3://bucket/prefix", printable(url));
+    fail<StorageError>("\"{}\" is not the URL of an object store; expected s3://bucket/prefix",
+                       printable(url));
   return place;
 }
 
@@ -111,12 +112,12 @@ class ObjectStore : public Store {
   }
 
   std::unique_ptr<Writer> create(const std::string& name) override {
-    if (exists(name)) fail<StorageError>("cannot create {}: there is one already", url(name));
+    if (exists(name)) fail<StorageError>("cannot create {}: it exists already", url(name));
     return create_object(client_, key(name));
   }
 
   Attempt begin(const std::string& folder, const std::string& nonce) override {
-    if (nonce.find('/') != nonce.npos) fail<StorageError>("\"{}\" is no nonce: it has a /", nonce);
+    if (nonce.find('/') != nonce.npos) fail<StorageError>("\"{}\" is not a nonce: it has a /", nonce);
     const Attempt attempt{folder.empty() ? nonce : folder + "/" + nonce, nonce + "/"};
     const std::string mark = attempt.folder + "/" + kAttemptMark;
     if (!put_first("begin", mark, new_text()))
@@ -320,7 +321,7 @@ class ObjectStore : public Store {
       const std::string before = std::exchange(next, "");
       if (page.text_of("IsTruncated") == "true") next = page.text_of("NextContinuationToken");
       if (page.text_of("IsTruncated") == "true" && (next.empty() || next == before))
-        fail<StorageError>("cannot list {}: the server says that there is more, and not where",
+        fail<StorageError>("cannot list {}: the server says that there is more, but not where it begins",
                            client_->url(below));
     } while (!next.empty());
   }
@@ -372,7 +373,7 @@ class ObjectStore : public Store {
       remove_object(there);
       fail<StorageError>(
           "cannot begin {}: this server overwrites objects in spite of If-None-Match: *, so nothing can be "
-          "published in it; use a newer one",
+          "published on it; use a newer server",
           url(there));
     }
     conditions_honoured_ = true;

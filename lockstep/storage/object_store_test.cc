@@ -93,7 +93,7 @@ TEST(ObjectStore, InvalidNames_AreRefused) {
   FakeBucket bucket;
   const auto store = bucket.open();
   for (const char* name : {"", "/a", "a/", "a//b", "a/../b", "."})
-    EXPECT_THAT(error_of<StorageError>([&] { store->exists(name); }), HasSubstr("is no name")) << name;
+    EXPECT_THAT(error_of<StorageError>([&] { store->exists(name); }), HasSubstr("is not a name")) << name;
   EXPECT_THAT(error_of<StorageError>([&] { store->begin("step", "a/b"); }), HasSubstr("nonce"));
 }
 
@@ -232,8 +232,9 @@ TEST(ObjectStore, ObjectOfAnotherWriter_IsNeitherOverwrittenNorRemoved) {
         const std::lock_guard lock(bucket.s3.mutex);
         bucket.s3.objects["run/file"] = {"another's", "\"1\"", "another"};
       }
-      EXPECT_THAT(error_of<StorageError>([&] { writer->finish(); }), HasSubstr("there is one already"));
-      EXPECT_THAT(error_of<StorageError>([&] { writer->write({}); }), HasSubstr("has failed before"));
+      EXPECT_THAT(error_of<StorageError>([&] { writer->finish(); }), HasSubstr("it exists already"));
+      EXPECT_THAT(error_of<StorageError>([&] { writer->write({}); }),
+                  HasSubstr("an earlier write has failed"));
     }
     EXPECT_EQ(bucket.s3.objects.at("run/file").bytes, "another's");
     EXPECT_TRUE(bucket.s3.uploads.empty());

@@ -89,8 +89,8 @@ class ObjectWriter : public Writer {
   enum class State { kOpen, kFailed, kDone };
 
   void require_open() const {
-    if (state_ == State::kDone) fail<StorageError>("{} is finished", url_);
-    if (state_ == State::kFailed) fail<StorageError>("{}: writing it has failed before", url_);
+    if (state_ == State::kDone) fail<StorageError>("cannot write {}: it is finished already", url_);
+    if (state_ == State::kFailed) fail<StorageError>("cannot write {}: an earlier write has failed", url_);
   }
 
   S3Request request(const char* method) const { return {.doing = "write", .method = method, .key = key_}; }
@@ -102,7 +102,7 @@ class ObjectWriter : public Writer {
       begin.headers = {{kWriterHeader, writer_}};
       begin.root = "InitiateMultipartUploadResult";
       upload_ = parse_xml(client_->send(begin, {200}).body).text_of("UploadId");
-      if (upload_.empty()) fail<StorageError>("cannot write {}: the server names no upload", url_);
+      if (upload_.empty()) fail<StorageError>("cannot write {}: the server gave no upload id", url_);
     }
     const int number = static_cast<int>(tags_.size()) + 1;
     if (number > kMostParts) fail<StorageError>("{} would have more than {} parts", url_, kMostParts);
@@ -117,7 +117,7 @@ class ObjectWriter : public Writer {
                  part.cancellation = &cancellation;
                  *tag = client_->send(part, {200}).header("etag");
                  if (tag->empty())
-                   fail<StorageError>("cannot write {}: the server gives no tag of part {}", url_, number);
+                   fail<StorageError>("cannot write {}: the server gave no ETag for part {}", url_, number);
                });
     part_bytes_ = part_size(number + 1, client_->options().part_bytes);
   }

@@ -29,7 +29,7 @@ S3Options with_variables(S3Options options) {
   const char* const end = attempts->data() + attempts->size();
   const auto [stop, error] = std::from_chars(attempts->data(), end, tries);
   if (error != std::errc() || stop != end || tries < 1)
-    fail<StorageError>("AWS_MAX_ATTEMPTS is \"{}\"; expected a number from 1", *attempts);
+    fail<StorageError>("AWS_MAX_ATTEMPTS is \"{}\"; expected a number of at least 1", *attempts);
   options.retries.tries = tries;
   return options;
 }
@@ -244,7 +244,7 @@ void S3Client::give_up(const S3Request& request, const Try& tried, const Credent
   const std::string host = endpoint().host;
   std::string what = fmt::format("cannot {} {}: ", request.doing, shown(request));
   if (tried.cancelled)
-    fail<StorageError>("{}given up, for another part has failed or it is not wanted any more", what);
+    fail<StorageError>("{}given up, because another part has failed or it is no longer needed", what);
   if (!tried.failure.empty()) {
     what += fmt::format("{}: {}", host, tried.failure);
   } else {

@@ -78,7 +78,7 @@ TEST_F(RealS3, Objects_OfManySizes_AreReadAsTheyWereWritten) {
       EXPECT_EQ(read_range(*reader, bytes - 3, 3), text.substr(bytes - 3));
     }
     EXPECT_THAT(error_of<StorageError>([&] { read_range(*reader, bytes, 1); }), HasSubstr("it has"));
-    EXPECT_THAT(error_of<StorageError>([&] { store->create(name); }), HasSubstr("there is one already"));
+    EXPECT_THAT(error_of<StorageError>([&] { store->create(name); }), HasSubstr("it exists already"));
   }
   EXPECT_THAT(error_of<StorageError>([&] { store->open("missing"); }), HasSubstr("no such object"));
 }

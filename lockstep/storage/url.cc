@@ -54,7 +54,8 @@ Location file_of(std::string_view url, std::string_view rest) {
 
 Location object_of(std::string_view url, std::string_view rest) {
   if (!rest.starts_with("//"))
-    fail<StorageError>("\"{}\" is no URL of an object store; expected s3://bucket/prefix", printable(url));
+    fail<StorageError>("\"{}\" is not the URL of an object store; expected s3://bucket/prefix",
+                       printable(url));
   rest.remove_prefix(2);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   Location place{.is_object = true, .bucket = std::string(rest.substr(0, slash))};
@@ -63,8 +64,8 @@ Location object_of(std::string_view url, std::string_view rest) {
         return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
       });
   if (!valid) {
-    fail<StorageError>("\"{}\": \"{}\" is no name of a bucket; expected s3://bucket/prefix", printable(url),
-                       printable(place.bucket));
+    fail<StorageError>("\"{}\": \"{}\" is not the name of a bucket; expected s3://bucket/prefix",
+                       printable(url), printable(place.bucket));
   }
   place.key = rest.substr(std::min(slash + 1, rest.size()));
   while (place.key.ends_with('/')) place.key.pop_back();

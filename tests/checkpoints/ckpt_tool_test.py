@@ -47,7 +47,7 @@ def main():
         expect("what was exported", tool("diff", third, exported), 1, "step  only in the first  3")
         assert sorted(os.listdir(exported)) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                                                 "model.safetensors.index.json"]
-        expect("export again", tool("export", third, exported), 2, "it is there already")
+        expect("export again", tool("export", third, exported), 2, "it exists already")
         expect("rm of what is none", tool("rm", exported), 2, "is not a checkpoint of Lockstep", "nothing was removed")
 
         part = os.path.join(second, "part-00000-of-00001.safetensors")
@@ -56,7 +56,7 @@ def main():
             byte = file.read(1)
             file.seek(200_000)
             file.write(bytes([byte[0] ^ 4]))
-        expect("verify of damage", tool("verify", folder), 1, "of large does not fit", f"{third}: whole")
+        expect("verify of damage", tool("verify", folder), 1, "of large does not match", f"{third}: whole")
         expect("cat of damage", tool("cat", second, "large"), 2, "is damaged")
         expect("cat beside damage", tool("cat", second, "small"), 0, "i32[7]")
 

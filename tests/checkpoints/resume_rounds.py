@@ -62,7 +62,7 @@ class Run:
                 self.end = line
             elif "[checkpoint] saved " in line:
                 self.saved += 1
-            elif "goes on after step" in line:
+            elif "continuing after step" in line:
                 self.restored += 1
 
     def wait_for_lines(self, count):
