@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install`: the public headers, the libraries, the tool, the XLA CPU plugin, and the package that find_package(Lockstep)
-# finds. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
+# `cmake --install`: the public headers, the libraries, the tool, the XLA CPU plugin, and the packages that
+# find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
@@ -31,6 +31,10 @@ foreach(header IN LISTS public_headers)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
 endforeach()
+# Kernels for ffi_call include XLA's own.
+foreach(header api.h c_api.h ffi.h)
+  install(FILES ${LOCKSTEP_XLA_INCLUDE_DIR}/xla/ffi/api/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xla/ffi/api)
+endforeach()
 
 get_property(layers GLOBAL PROPERTY LOCKSTEP_LAYERS)
 set(exported ${layers} lockstep lockstep_pch lockstep_options lockstep_xla_headers)
@@ -51,6 +55,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/LockstepConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/LockstepLinkDependencies.cmake
         DESTINATION ${package_dir})
+include(LockstepPkgConfig)
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

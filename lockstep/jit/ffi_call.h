@@ -14,8 +14,8 @@
 #include "lockstep/runtime/ffi_targets.h"
 
 /// User kernels in compiled programs, by XLA's foreign function interface: functions that read and write the
-/// program's memory. They are written with XLA's header xla/ffi/api/ffi.h, which scripts/setup puts into
-/// third_party/xla/include:
+/// program's memory. They are written with XLA's header xla/ffi/api/ffi.h, which is installed beside
+/// Lockstep's headers:
 ///
 ///   ffi::Error scaled(float by, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) { ... }
 ///   XLA_FFI_DEFINE_HANDLER(kScaled, scaled, ffi::Ffi::Bind().Attr<float>("by").Arg<ffi::Buffer<ffi::F32>>()

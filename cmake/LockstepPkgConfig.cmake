@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# lockstep.pc, for builds without CMake. What it links is read from the targets: Lockstep's archives, each before those
+# that it uses, then the libraries of the system. These are in Libs and not in Libs.private, for the archives need them in
+# any case; and by name, not as Requires: `pkg-config --static` would go on to what those are themselves linked with.
+
+# lockstep_link_order(TARGET ARCHIVES LIBRARIES SEEN): appends to two lists what a program links for TARGET, what is used
+# before what uses it. SEEN is a list of the targets that have been visited.
+function(lockstep_link_order target archives libraries seen)
+  if(target IN_LIST ${seen})
+    return()
+  endif()
+  list(APPEND ${seen} ${target})
+  get_target_property(type ${target} TYPE)
+  get_target_property(imported ${target} IMPORTED)
+  get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
+  foreach(link IN LISTS links)
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" link "${link}")
+    if(TARGET "${link}")
+      lockstep_link_order(${link} ${archives} ${libraries} ${seen})
+    elseif(link MATCHES "/lib([^/]+)\\.(so|a)$")
+      list(APPEND ${libraries} -l${CMAKE_MATCH_1})
+    elseif(link MATCHES "^-l|^-pthread$")
+      list(APPEND ${libraries} ${link})
+    elseif(link MATCHES "^[A-Za-z0-9_]+$" AND NOT link STREQUAL "links-NOTFOUND")
+      list(APPEND ${libraries} -l${link})
+    elseif(link AND NOT link MATCHES "^\\$<BUILD_INTERFACE:")
+      message(FATAL_ERROR "lockstep.pc: what is ${link}, which ${target} links?")
+    endif()
+  endforeach()
+  if(imported AND NOT type STREQUAL "INTERFACE_LIBRARY")
+    foreach(kind "" _RELEASE _NONE _RELWITHDEBINFO)
+      get_target_property(location ${target} IMPORTED_LOCATION${kind})
+      if(location MATCHES "/lib([^/]+)\\.(so|a)[^/]*$")
+        list(APPEND ${libraries} -l${CMAKE_MATCH_1})
+        break()
+      endif()
+    endforeach()
+  elseif(type STREQUAL "STATIC_LIBRARY")
+    list(APPEND ${archives} -l${target})
+  endif()
+  foreach(list ${archives} ${libraries} ${seen})
+    set(${list} ${${list}} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
+set(pc_archives "")
+set(pc_libraries "")
+set(pc_seen "")
+lockstep_link_order(lockstep pc_archives pc_libraries pc_seen)
+list(REVERSE pc_archives)
+list(REVERSE pc_libraries)
+list(REMOVE_DUPLICATES pc_libraries)
+list(JOIN pc_archives " " pc_archives)
+list(JOIN pc_libraries " " pc_libraries)
+# The prefix is that of `cmake --install`, in full: by its RUNPATH a program finds plugins below it, also where there is
+# no lockstep.pc to be relative to.
+set(prefix @prefix@)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc.in @ONLY)
+install(CODE "set(prefix \${CMAKE_INSTALL_PREFIX})
+  configure_file([[${PROJECT_BINARY_DIR}/lockstep.pc.in]]
+                 \$ENV{DESTDIR}\${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/lockstep.pc @ONLY)")
