@@ -3,6 +3,9 @@
 # find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
+# What is not said to be of the component runtime is for building programs.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/lockstep)
 
@@ -57,12 +60,18 @@ install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/L
         DESTINATION ${package_dir})
 include(LockstepPkgConfig)
 
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT runtime)
+install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 # Not there where the user has a plugin of his own.
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/third_party/pjrt/pjrt_c_api_cpu_plugin.so DESTINATION ${plugin_dir} OPTIONAL)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/third_party/pjrt/pjrt_c_api_cpu_plugin.so DESTINATION ${plugin_dir}
+        COMPONENT runtime OPTIONAL)
 if(TARGET lockstep_parquet)
-  install(TARGETS lockstep_parquet LIBRARY DESTINATION ${plugin_dir})
+  install(TARGETS lockstep_parquet LIBRARY DESTINATION ${plugin_dir} COMPONENT runtime)
   set(arrow ${PROJECT_SOURCE_DIR}/third_party/parquet)
-  install(PROGRAMS ${arrow}/libparquet.so.2600 ${arrow}/libarrow.so.2600 DESTINATION ${plugin_dir})
+  install(PROGRAMS ${arrow}/libparquet.so.2600 ${arrow}/libarrow.so.2600 DESTINATION ${plugin_dir}
+          COMPONENT runtime)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  include(LockstepPackage)
 endif()
