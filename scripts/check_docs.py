@@ -21,7 +21,7 @@ from pathlib import Path
 
 FILE_BLOCK = re.compile(r"<!-- the file (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-PATH = re.compile(r"`((?:lockstep|cli|cmake|scripts|tests|examples|benchmarks|docs)/[\w./*-]*)`")
+PATH = re.compile(r"`((?:lockstep|cli|cmake|deploy|scripts|tests|examples|benchmarks|docs)/[\w./*-]*)`")
 LIST = re.compile(r"^(?!#|\s|- |\d+\. |\|)(.+)\n(?:- |1\. )", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 NAMES = re.compile(r"<!-- the names of the (first|second) column are (not )?in the headers -->\n(.*?)"

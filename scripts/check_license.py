@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
-STYLES = {"// {}": (".cc", ".h", ".cxx", ".proto", ".fbs"), "# {}": (".py", ".sh", ".cmake", ".yml", ".cmake.in"),
+STYLES = {"// {}": (".cc", ".h", ".cxx", ".proto", ".fbs"), "# {}": (".py", ".sh", ".cmake", ".yml", ".yaml", ".cmake.in", ".pc.in"),
           "/* {} */": (".css",), "<!-- {} -->": (".html",)}
-NAMES = {"CMakeLists.txt": "# {}", "status_page_html.cc.in": "// {}"}
+NAMES = {"CMakeLists.txt": "# {}", "Containerfile": "# {}", "status_page_html.cc.in": "// {}"}
 
 NOT_OURS = {".git", ".cache", "__pycache__", "build", "third_party"}
 
