@@ -89,6 +89,11 @@ class Packages(unittest.TestCase):
     def test_pkg_config_names_the_folders_of_the_packages(self):
         self.assertIn("\nprefix=/usr\n", self.pkg_config())
 
+    def test_the_page_has_the_commands_that_are_tested(self):
+        lines = (SOURCE / "docs" / "install.md").read_text().splitlines()
+        for command in (INSTALL, COMPILE, RUN):
+            self.assertIn(f"    {command}", lines)
+
     def test_a_program_needs_no_library_that_the_tools_package_does_not_bring(self):
         def needed(program):
             return set(re.findall(r"\(NEEDED\).*\[(.+)\]", output("readelf", "--dynamic", program)))
