@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/file_descriptor.h"
@@ -35,8 +36,11 @@ struct Header {
   MessageType type;
   std::int32_t from;
   std::int32_t pid;
-  cpu_set_t cpus;
+  std::int32_t unused = 0;
+  cpu_set_t cpus = {};
 };
+/// Padding would carry bytes of the sender's stack to the peer.
+static_assert(std::has_unique_object_representations_v<Header>);
 
 struct Message {
   Header header;

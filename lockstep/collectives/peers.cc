@@ -227,7 +227,7 @@ std::string Peers::Impl::store_key(int process) const {
 }
 
 Message Peers::Impl::own_message(MessageType type, const std::string& text) const {
-  return {{type, options_.process_index, getpid(), own_cpus_}, text};
+  return {{.type = type, .from = options_.process_index, .pid = getpid(), .cpus = own_cpus_}, text};
 }
 
 void Peers::Impl::send_to(Peer& peer, const Message& message, int fd) {
