@@ -59,6 +59,7 @@ install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/L
               ${PROJECT_SOURCE_DIR}/cmake/LockstepLinkDependencies.cmake
         DESTINATION ${package_dir})
 include(LockstepPkgConfig)
+install(FILES ${PROJECT_SOURCE_DIR}/scripts/valgrind.supp DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT runtime)

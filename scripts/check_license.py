@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
-STYLES = {"// {}": (".cc", ".h", ".cxx", ".proto", ".fbs"), "# {}": (".py", ".sh", ".cmake", ".yml", ".yaml", ".cmake.in", ".pc.in"),
+STYLES = {"// {}": (".cc", ".h", ".cxx", ".proto", ".fbs"), "# {}": (".py", ".sh", ".cmake", ".yml", ".yaml", ".cmake.in", ".pc.in", ".supp"),
           "/* {} */": (".css",), "<!-- {} -->": (".html",)}
 NAMES = {"CMakeLists.txt": "# {}", "Containerfile": "# {}", "status_page_html.cc.in": "// {}"}
 
