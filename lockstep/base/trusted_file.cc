@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <exception>
@@ -43,6 +44,20 @@ PathEnd checked_walk(const std::string& path) {
 
 void check_regular(const std::string& path, const struct stat& status) {
   if (!S_ISREG(status.st_mode)) fail("{} is {}, not a regular file", shown(path), kind_of(status.st_mode));
+}
+
+/// Adds the folders in which the loader searches for what an object needs.
+void add_folders_of(void* object, std::vector<std::string>* folders) {
+  Dl_serinfo size{};
+  if (object == nullptr || dlinfo(object, RTLD_DI_SERINFOSIZE, &size) != 0) return;
+  std::vector<std::max_align_t> storage(size.dls_size / sizeof(std::max_align_t) + 1);
+  auto* const found = reinterpret_cast<Dl_serinfo*>(storage.data());
+  *found = size;
+  if (dlinfo(object, RTLD_DI_SERINFO, found) != 0) return;
+  for (unsigned i = 0; i < found->dls_cnt; ++i) {
+    const std::string folder = found->dls_serpath[i].dls_name;
+    if (std::ranges::find(*folders, folder) == folders->end()) folders->push_back(folder);
+  }
 }
 
 }  // namespace
@@ -128,17 +143,16 @@ TrustedPath first_trusted(const std::vector<std::string>& paths) {
 }
 
 std::vector<std::string> library_paths(const std::string& file) {
-  std::vector<std::string> paths;
-  void* const program = dlopen(nullptr, RTLD_LAZY);
-  Dl_serinfo size{};
-  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return paths;
-  std::vector<std::max_align_t> storage(size.dls_size / sizeof(std::max_align_t) + 1);
-  auto* const found = reinterpret_cast<Dl_serinfo*>(storage.data());
-  *found = size;
-  if (dlinfo(program, RTLD_DI_SERINFO, found) != 0) return paths;
+  std::vector<std::string> folders, paths;
+  add_folders_of(dlopen(nullptr, RTLD_LAZY), &folders);
+  // A library of the user that Lockstep is linked into has a RUNPATH of its own. A program cannot be opened
+  // so.
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&library_paths), &self) != 0)
+    add_folders_of(dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD), &folders);
   struct stat ignored;
-  for (unsigned i = 0; i < found->dls_cnt; ++i) {
-    const std::filesystem::path path = std::filesystem::path(found->dls_serpath[i].dls_name) / file;
+  for (const std::string& folder : folders) {
+    const std::filesystem::path path = std::filesystem::path(folder) / file;
     if (lstat(path.c_str(), &ignored) == 0) paths.push_back(path);
   }
   return paths;

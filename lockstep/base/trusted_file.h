@@ -41,8 +41,8 @@ struct TrustedPath {
 TrustedPath first_trusted(const std::vector<std::string>& paths);
 
 /// The paths of a shared library in the folders in which this program looks for libraries: LD_LIBRARY_PATH,
-/// its RUNPATH, the system's. An installed Lockstep adds its own folder to the RUNPATH, and a build tree its
-/// own. Only those that exist.
+/// its RUNPATH, the system's; then that of the user's library that Lockstep is linked into, if there is one.
+/// An installed Lockstep adds its own folder to the RUNPATH, and a build tree its own. Only those that exist.
 std::vector<std::string> library_paths(const std::string& file);
 
 /// Loads a library as dlopen does with RTLD_NOW | RTLD_LOCAL, by its name. What is loaded already is taken;
