@@ -153,7 +153,7 @@ class Load {
   /// To be called once the request is whole.
   template <class OneCall>
   void prove(OneCall& call) const {
-    const SignedRequest request{call.request.GetDescriptor()->full_name(), call.request.SerializeAsString()};
+    const SignedRequest request{call.request.GetTypeName(), call.request.SerializeAsString()};
     call.context.AddMetadata(kIdentityMetadata, make_credential(identity_, where_, request));
   }
 

@@ -17,7 +17,7 @@ inline constexpr char kIdentityMetadata[] = "lockstep-identity-bin";
 /// A request as it is signed: the name of its type, and its bytes. Because of them the credential of one call
 /// is not valid for another call, task or value.
 struct SignedRequest {
-  std::string_view type;
+  std::string type;
   std::string bytes;
 };
 

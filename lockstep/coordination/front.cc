@@ -301,7 +301,7 @@ class GrpcService final : public Raw<RawToo<pb::CoordinationService::Service>> {
     const std::size_t largest = door_.largest_of(*context);
     std::string bytes = bytes_of(*request);
     auto* call = new Call(door_, *context, service_, [&] {
-      return SignedRequest{Request::descriptor()->full_name(), bytes};
+      return SignedRequest{Request::default_instance().GetTypeName(), bytes};
     });
     if (call->refused()) return call;
     const std::optional<std::string> plain = expanded(std::move(bytes), largest);

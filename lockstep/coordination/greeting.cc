@@ -83,7 +83,7 @@ std::string GreetingAnswer::receive(std::string_view bytes) {
   const auto refusal = gate_.refusal(
       part,
       [&] {
-        return SignedRequest{kCredential, numbers_};
+        return SignedRequest{std::string(kCredential), numbers_};
       },
       caller);
   if (refusal) return refuse(refusal->message);
@@ -130,7 +130,7 @@ std::string GreetingCall::receive(std::string_view bytes) {
       return "";
     case Next::kNumber: {
       numbers_ = number_ + part;
-      const std::string credential = make_credential(identity_, where_, {kCredential, numbers_});
+      const std::string credential = make_credential(identity_, where_, {std::string(kCredential), numbers_});
       next_ = Next::kKind;
       missing_ = kMagic.size() + 1;
       return size_of(credential.size()) + credential;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/dynamic_message.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -16,6 +20,7 @@
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/coordination/conformance_test.h"
 #include "lockstep/coordination/credential.h"
@@ -247,6 +252,29 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
+/// The protocol with the names of its fields, which the generated messages do not have.
+class Schema {
+ public:
+  Schema() {
+    google::protobuf::FileDescriptorSet files;
+    std::ifstream in(LOCKSTEP_PROTOCOL_DESCRIPTORS, std::ios::binary);
+    if (!files.ParseFromIstream(&in)) fail<Error>("cannot read {}", LOCKSTEP_PROTOCOL_DESCRIPTORS);
+    for (const auto& file : files.file()) pool_.BuildFile(file);
+  }
+
+  const google::protobuf::ServiceDescriptor* service(const std::string& name) const {
+    return pool_.FindServiceByName(name);
+  }
+  std::unique_ptr<Message> make(const Descriptor* type) {
+    return std::unique_ptr<Message>(factory_.GetPrototype(type)->New());
+  }
+  std::unique_ptr<Message> make(const std::string& name) { return make(pool_.FindMessageTypeByName(name)); }
+
+ private:
+  google::protobuf::DescriptorPool pool_;
+  google::protobuf::DynamicMessageFactory factory_{&pool_};
+};
+
 /// Sets one text field of the message, or of a message in it, after the other, and calls `visit` for each;
 /// `service` is set in all of them, so that calls are not refused.
 void with_each_text(Message& message, const std::string& text, std::uint64_t service,
@@ -316,6 +344,7 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
     return status;
   }
 
+  Schema schema_;
   std::shared_ptr<grpc::Channel> channel_;
   DescribeResponse description_;
 };
@@ -323,13 +352,12 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
 TEST_F(OutsideTextInTheProtocol, InAnyFieldOfACall_FailsAtMostThatCall) {
   int fields = 0;
   for (const char* name : {"xla.coordination.CoordinationService", "lockstep.coordination.Job"}) {
-    const auto* const service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    const auto* const service = schema_.service(name);
     ASSERT_NE(service, nullptr);
     for (int m = 0; m < service->method_count(); ++m) {
       const auto* const method = service->method(m);
       if (method->client_streaming()) continue;
-      const std::unique_ptr<Message> request(
-          google::protobuf::MessageFactory::generated_factory()->GetPrototype(method->input_type())->New());
+      const std::unique_ptr<Message> request = schema_.make(method->input_type());
       for (const auto& [what, text] : outside_texts()) {
         with_each_text(*request, text, description_.service_incarnation(), [&](const std::string& field) {
           SCOPED_TRACE(method->full_name() + ", " + field + ", " + what);
@@ -349,13 +377,13 @@ TEST_F(OutsideTextInTheProtocol, InAnyFieldOfACall_FailsAtMostThatCall) {
 }
 
 TEST_F(OutsideTextInTheProtocol, InAnIdentity_FailsAtMostThatCall) {
-  IdentityMessage identity;
+  const std::unique_ptr<Message> identity = schema_.make("lockstep.coordination.IdentityMessage");
   for (const auto& [what, text] : outside_texts()) {
     if (text.size() > 4000) continue;  // more than all headers may have
-    with_each_text(identity, text, 0, [&](const std::string& field) {
+    with_each_text(*identity, text, 0, [&](const std::string& field) {
       SCOPED_TRACE(field + ", " + what);
       const grpc::Status status =
-          call("/lockstep.coordination.Job/Describe", "", identity.SerializePartialAsString());
+          call("/lockstep.coordination.Job/Describe", "", identity->SerializePartialAsString());
       EXPECT_THAT(status.error_message(), IsUtf8());
       if (is_utf8(text)) {
         EXPECT_TRUE(status.ok()) << status.error_message();
@@ -370,18 +398,19 @@ TEST_F(OutsideTextInTheProtocol, InACallOfARelay_EndsAtMostThatRelay) {
   const auto stub = Job::NewStub(channel_);
   for (const auto& [what, text] : outside_texts()) {
     for (int kind = RelayCall::NONE; kind <= RelayCall::CANCEL; ++kind) {
-      RelayCall call;
-      with_each_text(call, text, description_.service_incarnation(), [&](const std::string& field) {
+      const std::unique_ptr<Message> filled = schema_.make("lockstep.coordination.RelayCall");
+      with_each_text(*filled, text, description_.service_incarnation(), [&](const std::string& field) {
         SCOPED_TRACE(field + ", " + what + ", " + std::to_string(kind));
-        call.set_kind(static_cast<RelayCall::Kind>(kind));
-        call.set_task(2);  // the job has only 0 and 1
-        call.set_id(1);
+        RelayCall numbers;
+        numbers.set_kind(static_cast<RelayCall::Kind>(kind));
+        numbers.set_task(2);  // the job has only 0 and 1
+        numbers.set_id(1);
         RelayCalls calls;
-        // The batch of this one call.
-        const std::string bytes = call.SerializePartialAsString();
-        RelayBatch batch;
-        batch.GetReflection()->MutableUnknownFields(&batch)->AddLengthDelimited(1, bytes);
-        calls.set_batch(batch.SerializePartialAsString());
+        // The batch of this one call. Messages one after the other are merged.
+        const std::string bytes = filled->SerializePartialAsString() + numbers.SerializePartialAsString();
+        const std::unique_ptr<Message> batch_of_one = schema_.make("lockstep.coordination.RelayBatch");
+        batch_of_one->GetReflection()->MutableUnknownFields(batch_of_one.get())->AddLengthDelimited(1, bytes);
+        calls.set_batch(batch_of_one->SerializePartialAsString());
         grpc::ClientContext context;
         const auto stream = stub->Relay(&context);
         stream->Write(calls);

@@ -87,7 +87,7 @@ void log_line(gpr_log_func_args* args) {
 grpc::Status to_grpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   xla::coordination::GrpcPayloadContainer container;
-  auto add = [&](const char* key, const google::protobuf::Message& value) {
+  auto add = [&](const char* key, const google::protobuf::MessageLite& value) {
     auto* payload = container.add_payloads();
     payload->set_key(key);
     payload->set_value(value.SerializeAsString());

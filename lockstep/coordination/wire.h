@@ -40,7 +40,7 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls)
 /// A request as its sender signs it and its receiver checks it.
 template <class Request>
 SignedRequest sign(const Request& request) {
-  return {Request::descriptor()->full_name(), request.SerializeAsString()};
+  return {Request::default_instance().GetTypeName(), request.SerializeAsString()};
 }
 
 /// Call it before gRPC is used: log lines of gRPC and protobuf, which any client of the port can cause, go to
