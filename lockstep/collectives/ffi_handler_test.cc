@@ -135,7 +135,7 @@ TEST_F(FfiHandlerTest, AProgramOrOperandThatIsNotPlanned_IsRefused) {
   expect("Lockstep is not initialized");
   ProgramRegistry registry(*world_);
   EXPECT_THROW(ProgramRegistry another(*world_), Error);
-  expect("fedcba9876543210 which was not registered");
+  expect("fedcba9876543210, which was not registered");
   ProgramCollectives other = plan();
   other.collectives[0].dtype = int32;
   const auto registered = registry.register_program(other);

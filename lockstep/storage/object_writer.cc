@@ -127,7 +127,7 @@ class ObjectWriter : public Writer {
     S3Request put = request("PUT");
     put.headers = {{"if-none-match", "*"}, {kWriterHeader, writer_}};
     put.body = buffer_;
-    if (client_->send(put, {200, 412}).status == 412) require_own("there is one already");
+    if (client_->send(put, {200, 412}).status == 412) require_own("it exists already");
   }
 
   void complete() {
@@ -148,7 +148,7 @@ class ObjectWriter : public Writer {
     // already exists.
     if (answer.status == 404)
       require_own(fmt::format("the server does not know the upload any more ({})", answer.code));
-    if (answer.status == 412) require_own("there is one already");
+    if (answer.status == 412) require_own("it exists already");
   }
 
   /// "" if there is no object with this name or it is another writer's; otherwise its tag.
