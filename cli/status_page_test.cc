@@ -367,11 +367,8 @@ TEST_F(InABrowser, ThePageOfARunningJob_HasItsRows) {
   for (int i = 0; i < 3; ++i) EXPECT_THAT(page, HasSubstr("data-process=\"" + std::to_string(i) + "\""));
   EXPECT_THAT(page, AllOf(HasSubstr("waits in psum f32[4] over i for process 1"),
                           HasSubstr("own code since step"), HasSubstr("loss 0.5")));
-  // LOCKSTEP_WRITE_DOCS=1 makes the picture of docs/status.md.
-  const fs::path picture = std::getenv("LOCKSTEP_WRITE_DOCS") != nullptr
-                               ? fs::path(LOCKSTEP_RECIPES "/../../docs/pictures/status.png")
-                               : folder_.path() / "page.png";
-  browse(url, {"--window-size=1100,420", "--screenshot=" + picture.native()});
+  const fs::path picture = folder_.path() / "page.png";
+  browse(url, {"--screenshot=" + picture.native()});
   EXPECT_TRUE(testing::read_file(picture).starts_with("\x89PNG"));
   std::ofstream(go_on) << "x";
   EXPECT_EQ(job.wait(0).exit_code, 0);

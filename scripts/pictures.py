@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of the docs, as SVG.
+"""Draws the pictures of the docs.
 
-    scripts/pictures.py [--check]     writes docs/pictures/*.svg; --check: fails where one is not what it would write
+    scripts/pictures.py [--check]               writes docs/pictures/*.svg; --check: fails where one is not what it would
+                                                write
+    scripts/pictures.py --status build/release  status.png: the page of a job that trains, as a browser without a screen
+                                                shows it (Debian: chromium-headless-shell)
 
 Text is in a font of the reader's, so boxes are wider than their text needs to be.
 """
 import html
+import os
 import re
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -221,7 +228,30 @@ def checkpoint():
 PICTURES = {"layers": layers, "start": start, "launch": launch, "resharding": resharding, "checkpoint": checkpoint}
 
 
+def photograph_status(build):
+    token = "a-token-for-one-picture"
+    command = ["lockstep", "run", "-n", "4", "--status-port", "0", "--", "examples/train_gpt", "--layers", "2", "--steps", "100000"]
+    path = f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as scratch:
+        job = subprocess.Popen(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env={**os.environ, "PATH": path, "LOCKSTEP_STATUS_TOKEN": token})
+        try:
+            url = next(filter(None, (re.search(r"http://127.0.0.1:\d+", line) for line in job.stdout)), None)
+            time.sleep(60)  # until it has compiled, and the last 5 s are training
+            if not url or job.poll() is not None:
+                sys.exit("pictures: the job ended before its picture was taken")
+            browser = ["chromium-headless-shell", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                       f"--user-data-dir={scratch}", "--window-size=1200,660", "--virtual-time-budget=3000",
+                       "--run-all-compositor-stages-before-draw", f"--screenshot={FOLDER / 'status.png'}"]
+            subprocess.run([*browser, f"{url.group()}/?token={token}"], stderr=subprocess.DEVNULL, check=True)
+        finally:
+            job.terminate()
+            job.communicate()
+
+
 def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--status":
+        return photograph_status(Path(sys.argv[2]))
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.exit(__doc__)
