@@ -2,14 +2,11 @@
 #include "cli/http_access.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "lockstep/base/fail.h"
 #include "lockstep/base/keep_openssl.h"
 
 namespace lockstep::cli {
@@ -78,15 +75,6 @@ bool is_token(std::string_view text) {
   return text.size() >= 16 && std::ranges::all_of(text, [](unsigned char c) {
            return (c < 128 && std::isalnum(c) != 0) || c == '-' || c == '_';
          });
-}
-
-std::string make_token() {
-  unsigned char bytes[16];
-  if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-    fail("cannot get random bytes for the status page's token from OpenSSL");
-  std::string token;
-  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
-  return token;
 }
 
 }  // namespace lockstep::cli

@@ -25,7 +25,4 @@ std::optional<std::string_view> query_value(std::string_view target, std::string
 /// Whether it can be a token: at least 16 letters, digits, - or _, which need no escapes.
 bool is_token(std::string_view text);
 
-/// 32 random hexadecimal digits.
-std::string make_token();
-
 }  // namespace lockstep::cli

@@ -2,7 +2,6 @@
 #include "cli/job_variables.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,20 +9,12 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/coordination/host_proxy.h"
 #include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {
 namespace {
-
-std::string random_hex(std::size_t bytes) {
-  std::string raw(bytes, '\0');
-  if (getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size()))
-    fail("cannot get random bytes from the kernel");
-  std::string hex;
-  for (const char byte : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
 
 // Whether a variable is one that an outer job has set for this process, if it is one of its processes. Not
 // all processes of this launcher get a value of their own for these, so they must not inherit them.

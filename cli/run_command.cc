@@ -20,6 +20,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/cluster/counts.h"
 #include "lockstep/storage/url.h"
 
@@ -97,7 +98,7 @@ void settle_status_page(const Given& given, JobOptions& options) {
   if (given.no_status_token) return;
   if (!token.empty() && !is_token(token))
     fail("LOCKSTEP_STATUS_TOKEN must have at least 16 letters, digits, - or _");
-  options.status_page->token = token.empty() ? make_token() : token;
+  options.status_page->token = token.empty() ? random_hex(16) : token;
 }
 
 // Settles options that need more than a look at one word of the command line.

@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/collectives/test_descriptors.h"
 #include "lockstep/coordination/proof.h"
 #include "lockstep/testing/processes.h"

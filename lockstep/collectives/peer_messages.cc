@@ -2,7 +2,6 @@
 #include "lockstep/collectives/peer_messages.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/collectives/world.h"
@@ -72,28 +72,6 @@ std::string name_at(const std::string& meeting, int process) {
 }
 
 std::string token_at(const std::string& meeting, int process) { return word_of(meeting, "token", process); }
-
-std::string to_hex(const std::string& bytes) {
-  std::string text;
-  for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
-std::string from_hex(const std::string& text) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    bytes += static_cast<char>(std::strtoul(text.substr(i, 2).c_str(), nullptr, 16));
-  }
-  return bytes;
-}
-
-std::string random_hex() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("cannot get random bytes from the kernel");
-  std::string text;
-  for (unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 /// The running kernel, and the network namespace: both must be equal for a connection.
 std::string place() {

@@ -70,10 +70,6 @@ struct Address {
 std::string name_at(const std::string& meeting, int process);
 std::string token_at(const std::string& meeting, int process);
 
-std::string random_hex();
-std::string to_hex(const std::string& bytes);
-std::string from_hex(const std::string& text);
-
 /// The running kernel, and the network namespace: both must be equal for a connection.
 std::string place();
 

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
@@ -40,7 +41,7 @@ Peers::Impl::Impl(const WorldOptions& options, const Lanes& lanes, PeerEvents ev
     if (!is_remote(options_, process)) ++devices_here_[process];
   count_in(options_.process_index, own_cpus_);
   if (options_.process_count == 1) return;
-  own_ = {"lockstep-" + random_hex(), random_hex(), host_name(), place()};
+  own_ = {"lockstep-" + random_hex(16), random_hex(16), host_name(), place()};
   if (!options_.meeting.empty()) {
     own_.name = name_at(options_.meeting, options_.process_index);
     own_.token = token_at(options_.meeting, options_.process_index);

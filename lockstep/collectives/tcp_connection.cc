@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/collectives/connection.h"
 #include "lockstep/coordination/proof.h"
 
@@ -29,7 +30,7 @@ class TcpConnection : public Connection {
   TcpConnection(FileDescriptor socket, Acquaintance acquaintance)
       : Connection(std::move(socket), acquaintance.process, acquaintance.process < 0),
         acquaintance_(std::move(acquaintance)),
-        nonce_(random_hex()) {
+        nonce_(random_hex(16)) {
     if (!acquaintance_.tls) {
       if (accepted) write_frame(nonce_);
       return;

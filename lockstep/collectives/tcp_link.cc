@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/coordination/proof.h"
 

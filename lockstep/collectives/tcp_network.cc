@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/interfaces.h"
@@ -69,7 +70,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
  public:
   explicit TcpMailbox(std::shared_ptr<TcpNetwork> network)
       : network_(std::move(network)),
-        proof_{network_->options.secret, random_hex(), network_->options.tls},
+        proof_{network_->options.secret, random_hex(16), network_->options.tls},
         events_(epoll_create1(EPOLL_CLOEXEC)),
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),

@@ -15,10 +15,9 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/hex.h"
 #include "lockstep/base/log.h"
-#include "lockstep/collectives/peer_messages.h"
 #include "lockstep/coordination/address.h"
-#include "lockstep/coordination/proof.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -95,7 +94,7 @@ HandedSecret& HandedSecret::operator=(HandedSecret&& other) noexcept {
 }
 
 void HandedSecret::make() {
-  std::string secret = collectives::to_hex(coordination::random_nonce());
+  std::string secret = random_hex(16);
   const fs::path unfinished = fmt::format("{}-{}", file_.native(), getpid());
   unlink(unfinished.c_str());
   const int descriptor = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
