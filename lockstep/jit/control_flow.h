@@ -14,6 +14,7 @@
 
 #include "lockstep/jit/jit.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/tree/kinds.h"
 
 /// Control flow under trace, with JAX's names and meanings: the functions are traced once, and values control
 /// the execution when the program runs. Arguments, carries and results are trees. Functions may use arrays

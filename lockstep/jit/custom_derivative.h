@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/tree/kinds.h"
 
 /// User-defined derivatives, for functions whose automatic derivative is unstable, slow, or does not exist.
 namespace lockstep {

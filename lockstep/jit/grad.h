@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/jit/jit.h"
+#include "lockstep/tree/kinds.h"
 
 namespace lockstep {
 

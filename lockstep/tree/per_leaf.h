@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/tree/kinds.h"
 #include "lockstep/tree/tree_type.h"
 
 /// Values for the arrays of trees: shardings, axes, donation.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/function.h"
+#include "lockstep/tree/kinds.h"
 #include "lockstep/tree/visit.h"
 
 /// Trees whose C++ type is only known to a table, so that operations on trees of all types are compiled once.
