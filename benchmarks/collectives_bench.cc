@@ -133,8 +133,8 @@ int be_member(const Options& options) {
 }
 
 int start_members(int argc, char** argv, const Options& options) {
-  char folder[] = "/tmp/lockstep-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) fail("cannot make a folder {}", folder);
+  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) fail("cannot make a folder like {}; set TMPDIR", folder);
   std::vector<pid_t> pids;
   for (int i = 0; i < options.processes; ++i) {
     std::vector<std::string> arguments(argv, argv + argc);

@@ -7,10 +7,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -318,32 +319,17 @@ TEST(Holder, LoopbackAddress_IsRecognized) {
 class Tls : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    char folder[] = "/tmp/lockstep-tls-XXXXXX";
-    ASSERT_NE(::mkdtemp(folder), nullptr);
-    folder_ = folder;
+    folder_.emplace();
     for (const std::string authority : {"ours", "foreign"}) {
-      std::string at = folder_ + "/" + authority;
-      std::string key = " -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes ";
-      std::string made = "(openssl req -x509" + key + "-days 2 -subj /CN=" + authority + " -keyout " + at +
-                         "-ca.key -out " + at + "-ca.pem && openssl req" + key + "-subj /CN=node -keyout " +
-                         at + ".key -out " + at + ".csr && echo subjectAltName=IP:127.0.0.1 > " + at +
-                         ".ext && openssl x509 -req -in " + at + ".csr -CA " + at + "-ca.pem -CAkey " + at +
-                         "-ca.key -CAcreateserial -days 2 -extfile " + at + ".ext -out " + at + ".pem) > " +
-                         at + ".log 2>&1";
-      works_ = works_ && std::system(made.c_str()) == 0;
+      files_[authority] =
+          lockstep::testing::TestAuthority(folder_->path(), authority).issue({.addresses = "IP:127.0.0.1"});
     }
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
-  void SetUp() override {
-    if (!works_) GTEST_SKIP() << "the command openssl makes no certificates here";
-  }
-  static TlsFiles files(const std::string& authority) {
-    std::string at = folder_ + "/" + authority;
-    return {at + ".pem", at + ".key", at + "-ca.pem"};
-  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  static TlsFiles files(const std::string& authority) { return files_.at(authority); }
 
-  static inline std::string folder_;
-  static inline bool works_ = true;
+  static inline std::optional<lockstep::testing::TemporaryFolder> folder_;
+  static inline std::map<std::string, TlsFiles> files_;
 };
 
 TEST_F(Tls, BothSidesOfOneAuthority_Connect) {
@@ -429,7 +415,7 @@ TEST_F(Tls, CertificateForAnotherUse_IsRefusedByItsOwnSide) {
 
 TEST_F(Tls, MissingFilesOrJaxWithTls_AreRefused) {
   TlsFiles missing = files("ours");
-  missing.key = folder_ + "/no-such-file";
+  missing.key = folder_->path() / "no-such-file";
   try {
     Serving{kIdentity, false, missing};
     FAIL();

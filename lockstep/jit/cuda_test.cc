@@ -19,6 +19,7 @@
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -179,15 +180,13 @@ LOCKSTEP_CHILD(meets_between_gpus) {
 
 TEST(Cuda, CollectivesBetweenProcesses_AreThePluginsOwn) {
   testing::Variables env = on_gpus();
-  std::string folder = ::testing::TempDir() + "gpus-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  env["GPU_ON_CPU_FOLDER"] = folder;
+  const testing::TemporaryFolder folder;
+  env["GPU_ON_CPU_FOLDER"] = folder.path();
   for (const auto& result :
        run_processes({.count = 2, .child = "meets_between_gpus", .env = env, .coordinator = true})) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.log, HasSubstr("met"));
   }
-  std::filesystem::remove_all(folder);
 }
 
 LOCKSTEP_CHILD(reads_what_failed) {
