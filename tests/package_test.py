@@ -57,6 +57,8 @@ class Packages(unittest.TestCase):
             cls.fields[fields["Package"]] = fields
             lines = [line.split(maxsplit=5) for line in output("dpkg-deb", "--contents", path).splitlines()]
             cls.files[fields["Package"]] = {line[5][1:]: line for line in lines if not line[5].endswith("/")}
+        output("dpkg-deb", "--extract", next(cls.folder.glob("liblockstep-dev_*.deb")), cls.folder / "extracted")
+        cls.pkg_config = (cls.folder / "extracted" / "usr" / "lib" / "pkgconfig" / "lockstep.pc").read_text()
 
     def test_fields(self):
         self.assertEqual(set(self.fields), {"lockstep", "liblockstep-dev"})
@@ -82,12 +84,8 @@ class Packages(unittest.TestCase):
         for path, (mode, owner, *_) in {**tool, **development}.items():
             self.assertEqual((owner, mode[5], mode[8]), ("root/root", "-", "-"), path)
 
-    def pkg_config(self):
-        output("dpkg-deb", "--extract", next(self.folder.glob("liblockstep-dev_*.deb")), self.folder / "extracted")
-        return (self.folder / "extracted" / "usr" / "lib" / "pkgconfig" / "lockstep.pc").read_text()
-
     def test_pkg_config_names_the_folders_of_the_packages(self):
-        self.assertIn("\nprefix=/usr\n", self.pkg_config())
+        self.assertIn("\nprefix=/usr\n", self.pkg_config)
 
     def test_the_page_has_the_commands_that_are_tested(self):
         lines = (SOURCE / "docs" / "install.md").read_text().splitlines()
@@ -120,7 +118,7 @@ class Packages(unittest.TestCase):
         for line in output("dpkg-query", "--search", "*/lib*.so", "*/lib*.a").splitlines():
             package, _, path = line.rpartition(": ")
             owners[os.path.realpath(path)] = owners[path] = package.split(":")[0]
-        for name in re.findall(r" -l(\S+)", self.pkg_config()):
+        for name in re.findall(r" -l(\S+)", self.pkg_config):
             if name.startswith("lockstep_"):
                 self.assertIn(f"/usr/lib/lib{name}.a", self.files["liblockstep-dev"])
                 continue

@@ -221,7 +221,7 @@ class Slurm(unittest.TestCase):
             apptainer.chmod(0o755)
             batch = "sbatch --wait -N 2 --ntasks-per-node 2 -o"
             both = (f"{batch} {folder}/plain {DEPLOY}/slurm.sh {PSUM} & "
-                    f"{batch} {folder}/container {DEPLOY}/slurm-container.sh train.sif {PSUM} & wait")
+                    f"{batch} {folder}/container {DEPLOY}/slurm.sh apptainer exec train.sif {PSUM} & wait")
             done = subprocess.run([RECIPE, "-N", "2", "sh", "-c", both], capture_output=True, text=True, timeout=100,
                                   check=False, env={**os.environ, "LOCKSTEP_TRUST": "everyone",
                                                     "PATH": f"{folder}:{os.environ['PATH']}"})
