@@ -169,8 +169,8 @@ void AgentLink::take_hello(const std::string& line) {
     if (words_.size() > kWords) words_.pop_front();
   } else if (message[1] != kAgentVersion) {
     lose(
-        fmt::format("its lockstep tool speaks version {} of the agents' protocol, this one version {}: "
-                    "install the same lockstep on all hosts",
+        fmt::format("its lockstep tool uses version {} of the agent protocol, this one uses version {}: "
+                    "install the same version of Lockstep on all hosts",
                     shown(message[1]), kAgentVersion));
   } else {
     state_ = State::kAnswered;

@@ -63,12 +63,12 @@ bool RelayJobReader::take(const Message& message) {
   const bool known = kind == "limits" || kind == "folder" || kind == "starts" || kind == "hosts";
   if (!known) return false;
   const std::size_t least = kind == "folder" ? 2 : 3;
-  if (message.size() < least) fail("the launcher sent a relay '{}' without a value", kind);
+  if (message.size() < least) fail("the launcher sent '{}' to a relay with too few values", kind);
   if (kind == "limits") {
     hosts_.fan_out = int_of(message[1]);
     hosts_.silence = std::chrono::milliseconds(number_of(message[2]));
     if (hosts_.fan_out < 1)
-      fail("the launcher sent a relay the fan-out {}: expected 1 or more", hosts_.fan_out);
+      fail("the launcher sent a relay the fan-out {}, expected 1 or more", hosts_.fan_out);
   }
   if (kind == "folder") hosts_.folder = message[1];
   if (kind == "starts") {
@@ -76,7 +76,7 @@ bool RelayJobReader::take(const Message& message) {
     hosts_.tool = message[2];
     hosts_.rsh.assign(message.begin() + 3, message.end());
     if (!hosts_.by_slurm && hosts_.rsh.empty())
-      fail("the launcher sent a relay no command to reach hosts with");
+      fail("the launcher did not send a relay the command that reaches other hosts");
   }
   if (kind == "hosts") {
     hosts_.first = int_of(message[1]);

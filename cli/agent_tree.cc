@@ -113,7 +113,7 @@ void AgentTree::lose_those_behind(const Branch& branch) {
                                                name_some_hosts(names)}));
   }
   const std::string why = to_line_without_end(
-      {"lost", fmt::format("lost with host {}, through which its host was reached", relay), "with-another"});
+      {"lost", fmt::format("the connection through host {} was lost", relay), "with-another"});
   for (const int host : lost) pass_on(host, why);
 }
 

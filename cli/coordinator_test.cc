@@ -102,7 +102,7 @@ TEST(CoordinatorCommand, AProcessFails_TheFirstCauseIsPrinted_AndTheStatusIs1) {
                                 HasSubstr(") ended with an error: bad input\n")));
 }
 
-TEST(CoordinatorCommand, MissingProcesses_AreNamedWhenItEnds) {
+TEST(CoordinatorCommand, MissingProcesses_AreNamedAtTheEnd) {
   Coordinator coordinator({"--num-processes", "2", "--register-timeout", "1"});
   const std::string address = coordinator.address();
   ClientOptions options;
@@ -115,7 +115,7 @@ TEST(CoordinatorCommand, MissingProcesses_AreNamedWhenItEnds) {
   EXPECT_THAT(result.log, HasSubstr("missing: process 1 of 2"));
 }
 
-TEST(CoordinatorCommand, ASignal_EndsIt_AndFailsTheProcessesCalls) {
+TEST(CoordinatorCommand, ASignal_EndsTheCoordinator_AndTheCallsOfItsProcessesFail) {
   Coordinator coordinator({"--num-processes", "1"});
   auto clients = connect(coordinator.address(), 1);
   coordinator.signal(SIGTERM);

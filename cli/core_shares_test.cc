@@ -11,20 +11,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ShareCores, EachProcessGetsNeighbouringCores_AndNoCoreIsLeftOver) {
+TEST(ShareCores, EachProcessGetsAdjacentCores_AndNoCoreIsLeftOver) {
   EXPECT_THAT(share_cores({0, 4, 1, 5}, 2), ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5)));
   EXPECT_THAT(share_cores({0, 1, 2, 3, 4}, 3),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
   EXPECT_THAT(share_cores({7, 3}, 2), ElementsAre(ElementsAre(7), ElementsAre(3)));
 }
 
-TEST(ShareCores, AMultipleOfTheCores_GivesEachCoreEquallyManyProcesses) {
+TEST(ShareCores, AMultipleOfTheCores_GivesEachCoreTheSameNumberOfProcesses) {
   EXPECT_THAT(share_cores({2, 5}, 4),
               ElementsAre(ElementsAre(2), ElementsAre(2), ElementsAre(5), ElementsAre(5)));
   EXPECT_THAT(share_cores({3}, 2), ElementsAre(ElementsAre(3), ElementsAre(3)));
 }
 
-TEST(ShareCores, UnevenSharesOrASingleProcess_BindNobody) {
+TEST(ShareCores, UnevenSharesOrASingleProcess_BindNoProcess) {
   EXPECT_THAT(share_cores({0, 1}, 3), IsEmpty());
   EXPECT_THAT(share_cores({0, 1, 2, 3}, 6), IsEmpty());
   EXPECT_THAT(share_cores({0, 1}, 1), IsEmpty());
@@ -58,7 +58,7 @@ TEST(UsableCores, AreThoseOfThisProcess) {
   for (int core : cores) EXPECT_TRUE(CPU_ISSET(core, &allowed));
 }
 
-TEST(NameCores, WritesNeighboursAsARange) {
+TEST(NameCores, WritesConsecutiveCoresAsARange) {
   EXPECT_EQ(name_cores({}), "");
   EXPECT_EQ(name_cores({3}), "3");
   EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");

@@ -65,7 +65,7 @@ TEST_F(ReportOfAFailure, ADeath_ReportsTheLastOutputOfEachProcess) {
   EXPECT_THAT(read(report, "summary.txt"), HasSubstr("signal 9"));
 }
 
-TEST_F(ReportOfAFailure, AnUnwritableFolder_IsSaid_AndTheExitStatusStays) {
+TEST_F(ReportOfAFailure, AnUnwritableFolder_IsReported_AndTheExitStatusStays) {
   const auto result = lockstep(Words{"run", "-n", "2", "--report-dir", "/proc/none"} + shell("exit 3"));
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.log, HasSubstr("no report of the failure: cannot make the folder /proc/none/"));

@@ -49,7 +49,7 @@ TEST(HostGroups, OneHostMoreThanTheFanOut_IsReachedOverARelay) {
   EXPECT_EQ(groups[31].count, 1);
 }
 
-TEST(HostGroups, EachHost_IsStartedOnce_AndNobodyStartsMoreThanTheFanOut) {
+TEST(HostGroups, EachHost_IsStartedOnce_AndNoProcessStartsMoreThanTheFanOut) {
   for (const int fan_out : {1, 2, 3, 32}) {
     for (const int hosts : {1, 2, 7, 15, 33, 100, 1000}) {
       const Started started(hosts, fan_out);

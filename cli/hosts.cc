@@ -109,7 +109,7 @@ struct Merged {
     HostSlots& one = hosts[known->second];
     const long long sum = static_cast<long long>(one.slots.value_or(1)) + slots.value_or(1);
     if (!std::in_range<int>(sum))
-      fail("the host {} has {} slots, which are too many: give it fewer slots", host, sum);
+      fail("the host {} is given {} slots, more than an int can count: give it fewer slots", host, sum);
     one.slots = static_cast<int>(sum);
   }
 

@@ -99,7 +99,7 @@ TEST(PlaceProcesses, AHostGivenTwice_IsOneHost) {
               ElementsAre(Placement{"a", 0, 3}, Placement{"b", 3, 1}));
 }
 
-TEST(PlaceAround, TakesTheHostsWithPlacesLeft) {
+TEST(PlaceAround, TakesHostsThatHavePlacesLeft) {
   const auto hosts = parse_hosts("a:2,b:2,c:2");
   EXPECT_THAT(place_around(hosts, 4, {}), Optional(ElementsAre(Placement{"a", 0, 2}, Placement{"b", 2, 2})));
   EXPECT_THAT(place_around(hosts, 4, {"b"}),

@@ -109,14 +109,14 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
         return refuse(http::status::request_header_fields_too_large, "the request's header is too long\n");
       if (error && error.category() == http::make_error_code(http::error::bad_version).category() &&
           error != http::error::end_of_stream && error != http::error::partial_message)
-        return refuse(http::status::bad_request, "this is not an HTTP request\n");
+        return refuse(http::status::bad_request, "expected an HTTP request\n");
       if (error) return close();
       const auto& request = parser_->get();
       const std::string_view target = view(request.target());
       const std::string_view path = path_of(target);
       if (!host_allowed(view(request[http::field::host]), owner_->names_, owner_->everywhere_))
         return refuse(http::status::forbidden,
-                      "the request names a host that this server does not answer for: use localhost, or "
+                      "the request's Host is not a name of this server: use localhost, or "
                       "start the job with --status-host\n");
       // The page itself has nothing of the job: its script asks for that, with the token.
       if (path != "/" &&
@@ -132,7 +132,7 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
       const Page page = owner_->page_at_(path);
       if (!page.text) {
         Page nothing{std::make_shared<const std::string>(
-                         "there is no such page; there are /, /metrics and /status.json\n"),
+                         "there is no such page; the pages are /, /metrics and /status.json\n"),
                      kPlain, ""};
         return send(http::status::not_found, nothing, request.keep_alive());
       }
@@ -200,7 +200,8 @@ class HttpListener::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port), error);
     if (error || found.empty())
       fail("cannot serve the status page at {}: {}", options_.host,
-           error ? error.message() : std::string("this host name has no address"));
+           error ? error.message()
+                 : std::string("the host name has no address: give --status-host an address of this host"));
     return found.begin()->endpoint();
   }
 

@@ -173,7 +173,7 @@ void make_socket_folder(const fs::path& folder) {
     fail("cannot make the folder {}: {}", folder.native(), error_text());
   // Its parent is this user's or sticky: what is right now stays so.
   const auto wrong = what_is_wrong_with(folder);
-  if (!wrong) fail("the folder {} was removed", folder.native());
+  if (!wrong) fail("the folder {} was removed while it was being made; start the job again", folder.native());
   if (!wrong->empty()) fail("the folder {} {}", folder.native(), *wrong);
 }
 

@@ -163,7 +163,7 @@ TEST_F(OutputTest, OutputThatIsNotShown_IsStillLogged) {
   EXPECT_EQ(testing::read_file(folder.path() / "process-0.log"), "line\npart");
 }
 
-TEST_F(OutputTest, NoSpaceForALog_IsSaidOnce_AndNothingElseIsLost) {
+TEST_F(OutputTest, NoSpaceForALog_IsReportedOnce_AndNothingElseIsLost) {
   testing::TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path() / "process-0.log");
   Output output(2, {}, file(out_), file(err_));

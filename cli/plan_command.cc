@@ -191,8 +191,9 @@ int search(const Options& options, const std::vector<std::string>& command) {
     tried.run = run_program(command, options.topology, tried.mesh, true);
     if (tried.run.plan && !tried.run.plan->tried_mesh && tried.run.as_planned()) {
       fail(
-          "the program made no mesh over all devices with the axes {}: --search needs one that make_mesh "
-          "makes",
+          "the program made no mesh over all devices with the axes {}: call make_mesh with these axes, or "
+          "give "
+          "--search others",
           options.search);
     }
     all.push_back(std::move(tried));

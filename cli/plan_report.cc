@@ -164,7 +164,7 @@ PlanReport read_plan(std::string_view text) {
       plan.computations.push_back(read_computation(each, plan.peak_flops));
     return plan;
   } catch (const json::exception& error) {
-    fail("[plan] the text is not a plan: {}", error.what());
+    fail("[plan] expected the JSON of a plan: {}", error.what());
   }
 }
 

@@ -76,7 +76,7 @@ TEST(RunOutput, ASlowReader_LosesNothing_AndNoHostTimesOut) {
   for (const char* process : {"[0@a]", "[1@b]", "[2@c]", "[3@d]"}) EXPECT_EQ(lines[process], 60000);
 }
 
-TEST(RunOutput, OutputThatCannotBeWritten_IsSaidOnce) {
+TEST(RunOutput, OutputThatCannotBeWritten_IsReportedOnce) {
   const auto result = testing::run_processes(
       {.program = "/bin/sh",
        .arguments = {"-c",

@@ -248,7 +248,7 @@ TEST_F(RunRelays, ALostRelay_LosesTheHostsBehindIt_AndIsTheCause) {
                       "h2, h3\n"),
             ContainsRegex("the job failed: process 0 \\(host h0, pid [0-9]+\\) died: the connection to host "
                           "h0 ended \\(rsh died: signal 9 \\(SIGKILL\\)\\)"),
-            HasSubstr("processes 1, 2, 3 died: lost with host h0, through which its host was reached")));
+            HasSubstr("processes 1, 2, 3 died: the connection through host h0 was lost")));
   expect_nothing_left();
 }
 
@@ -264,7 +264,7 @@ TEST_F(RunRelays, ALostRelayBehindARelay_IsNamedAsTheCause) {
           HasSubstr("lockstep: host h1: it is lost, and so are the hosts that were reached through it: h2\n"),
           ContainsRegex("the job failed: process 1 \\(host h1, pid [0-9]+\\) died: the connection to host "
                         "h1 ended \\(rsh on host h0 died: signal 9 \\(SIGKILL\\)\\)"),
-          HasSubstr("process 2 died: lost with host h1, through which its host was reached")));
+          HasSubstr("process 2 died: the connection through host h1 was lost")));
   expect_nothing_left();
 }
 

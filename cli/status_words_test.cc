@@ -17,6 +17,7 @@
 #include "cli/status_test.h"
 #include "cli/tool_test.h"
 #include "cli/words.h"
+#include "lockstep/base/hex.h"
 
 namespace lockstep::cli {
 namespace {
@@ -257,7 +258,7 @@ TEST(StatusTable, ManyDifferentProcesses_KeepTheTableShort) {
   EXPECT_LT(lines_of(status_table(read(board), {})).size(), kMostRows + 20);
 }
 
-TEST(Duration, IsSaidInTwoUnits) {
+TEST(Duration, IsWrittenInTwoUnits) {
   EXPECT_EQ(describe_duration(0.0123), "12 ms");
   EXPECT_EQ(describe_duration(1.25), "1.2 s");
   EXPECT_EQ(describe_duration(59.4), "59 s");
@@ -321,8 +322,8 @@ TEST(HttpAccess, TheToken_IsReadFromTheAddressOrTheAuthorization) {
   EXPECT_FALSE(has("/", "Basic 0123456789abcdef"));
   EXPECT_FALSE(has("/", "Bearer "));
   EXPECT_TRUE(has_token("/", "", ""));
-  EXPECT_NE(make_token(), make_token());
-  EXPECT_TRUE(is_token(make_token()));
+  EXPECT_NE(random_hex(16), random_hex(16));
+  EXPECT_TRUE(is_token(random_hex(16)));
   EXPECT_FALSE(is_token("short"));
   EXPECT_FALSE(is_token("0123456789abcde f"));
 }

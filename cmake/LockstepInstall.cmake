@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install`: the public headers, the libraries, the tool, the XLA CPU plugin, and the packages that
-# find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for process tests where GoogleTest is there.
+# find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for
+# process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
 # What is not said to be of the component runtime is for building programs.

@@ -14,7 +14,7 @@ pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
 pkg_check_modules(ZIP REQUIRED QUIET IMPORTED_TARGET libzip)
 pkg_check_modules(XXHASH REQUIRED QUIET IMPORTED_TARGET libxxhash)
 
-# gRPC needs so many packages that pkg-config takes a second for each question; pkg_check_modules has seventeen.
+# gRPC needs so many packages that pkg-config takes a second for it; pkg_check_modules calls it seventeen times.
 if(NOT TARGET PkgConfig::GRPCPP)
   if(NOT LOCKSTEP_GRPC_FLAGS)
     execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --cflags --libs grpc++ OUTPUT_VARIABLE flags RESULT_VARIABLE failed

@@ -145,8 +145,8 @@ TrustedPath first_trusted(const std::vector<std::string>& paths) {
 std::vector<std::string> library_paths(const std::string& file) {
   std::vector<std::string> folders, paths;
   add_folders_of(dlopen(nullptr, RTLD_LAZY), &folders);
-  // A library of the user that Lockstep is linked into has a RUNPATH of its own. A program cannot be opened
-  // so.
+  // A user's library that Lockstep is linked into has its own RUNPATH. In a program, this dlopen gives
+  // nothing.
   Dl_info self{};
   if (dladdr(reinterpret_cast<void*>(&library_paths), &self) != 0)
     add_folders_of(dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD), &folders);

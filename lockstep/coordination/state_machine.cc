@@ -341,7 +341,7 @@ void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, 
         done, Status::of_service(Code::kFailedPrecondition,
                                  fmt::format("{} has failed: {}", name(task), self.error.message), task));
   }
-  notes_.forget(task);  // It is there.
+  notes_.forget(task);  // It is alive.
   if (self.polling.done) {
     section.answer(
         take(self.polling),

@@ -152,7 +152,7 @@ class StateMachine : public Service {
   void fail_registration(Status error, Answers& answers);
   void fail_shutdown(const Status& error, Answers& answers);
   void task_failed(const Failure& failure, Answers& answers);
-  /// A task's open poll ended by its side: it is dead, unless it leaves or polls again.
+  /// A task cancelled its open poll, or its connection closed: it is dead unless it leaves or polls again.
   void poll_lost(int task);
   void count_due_reports(Answers& answers);
   void barrier_failed(const BarrierTable::Failed& failed);

@@ -151,8 +151,8 @@ void StateMachine::cancel(CallId call) {
   }
   std::erase_if(alive_rounds_, [](const auto& round) { return round.second.calls.empty(); });
   if (auto found = task_of_call_.find(call); found != task_of_call_.end()) {
-    const int found_task = found->second;
-    Task& task = tasks_[found_task];
+    const int id = found->second;
+    Task& task = tasks_[id];
     if (task.registering.id == call && task.registering.done) {
       section.answer(take(task.registering), status, std::uint64_t{0});
       task.incarnation = 0;
@@ -161,7 +161,7 @@ void StateMachine::cancel(CallId call) {
     for (Call<Done>* open : {&task.polling, &task.leaving}) {
       if (open->id != call || !open->done) continue;
       section.answer(take(*open), status);
-      if (open == &task.polling) poll_lost(found_task);
+      if (open == &task.polling) poll_lost(id);
     }
   }
   if (registering_ == 0) register_deadline_.reset();

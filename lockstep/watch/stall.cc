@@ -127,8 +127,10 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
       blame += fmt::format("; and {} others", by_words.size() - kShown);
       break;
     }
-    blame += fmt::format("{}{}, which {}", shown == 1 ? "" : "; and ",
-                         who_does.size() == 1 ? name(who_does.front()) : processes(who_does), words);
+    const bool one = who_does.size() == 1;
+    blame += fmt::format("{}{}, {} {}", shown == 1 ? "" : "; and ",
+                         one ? name(who_does.front()) : processes(who_does), one ? "which" : "each of which",
+                         words);
   }
   return fmt::format("{}; {} {}", head, stall.links.empty() ? "all for" : "and others for", blame);
 }

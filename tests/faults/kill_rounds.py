@@ -39,7 +39,7 @@ def wrong(job, output, index, pid, mark):
     if job.returncode != 128 + signal.SIGKILL:
         return f"the launcher ended with {job.returncode}"
     said = [line for line in output.splitlines() if line.startswith("lockstep: ")]
-    causes = [line for line in said if re.search(r"process \d+ \(host", line)]  # not what is slow
+    causes = [line for line in said if re.search(r"process \d+ \(host", line)]  # a stall names a process as (pid N)
     name = rf"process {index} \(host [^ ]+, pid {pid}\)"
     if not causes or not re.search(name, causes[0]) or not re.search(name, said[-1]):
         return "the launcher does not name it first and last"

@@ -4,7 +4,8 @@
 // devices with gaps, runs programs asynchronously and has no memory that the host may read in place. What it
 // was given it says on standard error. Of a program for the devices of all processes it runs the replicas
 // that are here. Collectives between processes, as NCCL does them, need a folder that all processes share, which
-// GPU_ON_CPU_FOLDER names; each job makes one of its own in it.
+// GPU_ON_CPU_FOLDER names; each job makes one of its own in it. GPU_ON_CPU_DIES=1 kills the process while it
+// opens the devices, as a fault of a driver does.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -200,7 +201,7 @@ PJRT_NamedValue number(const char* name, PJRT_NamedValue_Type type, int64_t valu
 }
 
 PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
-  if (std::getenv("GPU_ON_CPU_DIES") != nullptr) std::raise(SIGKILL);  // as by a fault of a driver
+  if (std::getenv("GPU_ON_CPU_DIES") != nullptr) std::raise(SIGKILL);
   std::string said;
   size_t devices = 2;
   node = 0;
