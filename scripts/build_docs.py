@@ -67,7 +67,7 @@ class Pages:
         file = Path(os.path.normpath(source.parent / link))
         if file.parent == ROOT and file.name in ROOT_PAGES:
             to = ROOT_PAGES[file.name]
-        elif file.suffix in (".md", ".svg") and (ROOT / "docs") in file.parents:
+        elif file.suffix in (".md", ".png", ".svg") and (ROOT / "docs") in file.parents:
             to = str(file.relative_to(ROOT / "docs"))
         else:
             to = f"source/{file.relative_to(ROOT)}.md"
