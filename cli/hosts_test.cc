@@ -126,7 +126,8 @@ TEST(PlaceProcesses, MoreSlotsThanAnIntegerHolds_AreRefused) {
     one += one.empty() ? "a:65536" : ",a:65536";
   }
   EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(many), {}); }), HasSubstr("too many"));
-  EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(one), {}); }), HasSubstr("more than an int can count"));
+  EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(one), {}); }),
+              HasSubstr("more than an int can count"));
 }
 
 TEST(PlaceProcesses, TooManyProcesses_AreRefused) {
