@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install`: the public headers, the libraries, the tool, the XLA CPU plugin, and the packages that
-# find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, and Lockstep::testing_main for
-# process tests where GoogleTest is there.
+# find_package(Lockstep) and pkg-config find. Targets: Lockstep::lockstep, Lockstep::pch, Lockstep::shared, and
+# Lockstep::testing_main for process tests where GoogleTest is there.
 include(CMakePackageConfigHelpers)
 
 # What is not said to be of the component runtime is for building programs.
@@ -41,7 +41,7 @@ foreach(header api.h c_api.h ffi.h)
 endforeach()
 
 get_property(layers GLOBAL PROPERTY LOCKSTEP_LAYERS)
-set(exported ${layers} lockstep lockstep_pch lockstep_options lockstep_xla_headers)
+set(exported ${layers} lockstep lockstep_pch lockstep_shared lockstep_options lockstep_xla_headers)
 if(TARGET lockstep_testing_main)
   list(APPEND exported lockstep_testing_main)
 endif()
@@ -49,7 +49,9 @@ foreach(target IN LISTS exported)
   string(REGEX REPLACE "^lockstep_" "" name ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
 endforeach()
-install(TARGETS ${exported} EXPORT LockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${exported} EXPORT LockstepTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/LockstepConfig.cmake.in

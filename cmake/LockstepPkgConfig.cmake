@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# lockstep.pc, for builds without CMake. What it links is read from the targets: Lockstep's archives, each before those
+# lockstep.pc, for builds without CMake, and lockstep-shared.pc, for the shared library. What it links is read from the targets: Lockstep's archives, each before those
 # that it uses, then the libraries of the system. These are in Libs and not in Libs.private, for the archives need them in
 # any case; and by name, not as Requires: `pkg-config --static` would go on to what those are themselves linked with.
 
@@ -55,7 +55,9 @@ list(JOIN pc_libraries " " pc_libraries)
 # The prefix is that of `cmake --install`, in full: by its RUNPATH a program finds plugins below it, also where there is
 # no lockstep.pc to be relative to.
 set(prefix @prefix@)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc.in @ONLY)
-install(CODE "set(prefix \${CMAKE_INSTALL_PREFIX})
-  configure_file([[${PROJECT_BINARY_DIR}/lockstep.pc.in]]
-                 \$ENV{DESTDIR}\${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/lockstep.pc @ONLY)")
+foreach(name lockstep lockstep-shared)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc.in @ONLY)
+  install(CODE "set(prefix \${CMAKE_INSTALL_PREFIX})
+    configure_file([[${PROJECT_BINARY_DIR}/${name}.pc.in]]
+                   \$ENV{DESTDIR}\${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/${name}.pc @ONLY)")
+endforeach()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Libraries of a user that have Lockstep within: with its symbols to be seen by others, and hidden.
+# Libraries of a user that have Lockstep within: with its symbols visible to others, hidden, and as a shared library.
 foreach(name first second)
   add_library(${name}_objects OBJECT part.cc)
   set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -11,9 +11,13 @@ foreach(name first second)
     target_link_libraries(${library} PRIVATE Lockstep::lockstep)
   endforeach()
   target_link_options(${name}_hidden PRIVATE LINKER:--exclude-libs,ALL)
+  add_library(${name}_shared SHARED $<TARGET_OBJECTS:${name}_objects>)
+  target_link_libraries(${name}_shared PRIVATE Lockstep::shared)
 endforeach()
 add_executable(both_parts both_parts.cc)
 target_link_libraries(both_parts PRIVATE first second)
 add_executable(both_parts_hidden both_parts.cc)
 target_link_libraries(both_parts_hidden PRIVATE first_hidden second_hidden)
+add_executable(both_parts_shared both_parts.cc)
+target_link_libraries(both_parts_shared PRIVATE first_shared second_shared)
 add_executable(opened_parts opened_parts.cc)
