@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/durations.h"
+#include "lockstep/runtime/mpi_communicator.h"
 #include "lockstep/runtime/peer_failure.h"
 
 namespace lockstep {
@@ -33,6 +34,11 @@ struct InitializeOptions {
   std::optional<std::string> coordinator_address;  ///< LOCKSTEP_COORDINATOR_ADDRESS, "host:port"
   std::optional<int> num_processes;                ///< LOCKSTEP_NUM_PROCESSES
   std::optional<int> process_id;                   ///< LOCKSTEP_PROCESS_ID, from 0
+
+  /// The ranks of this MPI communicator are the processes of the job, whatever the launcher and the variables
+  /// say: `initialize({.mpi = comm})` (docs/mpi.md). All its ranks call `initialize()`. Needs
+  /// <lockstep/mpi.h>. Not together with the three above. Default: none.
+  std::optional<MpiCommunicator> mpi;
 
   /// Which of this process's devices to use; LOCKSTEP_LOCAL_DEVICE_IDS, "0,2". Default: all, but one GPU for
   /// each process if a launcher numbers the processes of a host.

@@ -29,6 +29,7 @@
 #include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/handed_secret.h"
 #include "lockstep/runtime/hold_coordinator.h"
+#include "lockstep/runtime/mpi_meeting.h"
 #include "lockstep/runtime/platform.h"
 #include "lockstep/watch/recorder.h"
 
@@ -243,6 +244,7 @@ void Runtime::watch_for_stalls() {
 }
 
 void Runtime::meet() {
+  if (settings_.mpi) server_ = meet_by_mpi(settings_);
   HandedSecret handed;  // until all have come
   const bool address_given = cluster::given_address(Environment::process()).has_value();
   if (hands_secret(settings_.place, address_given)) {
@@ -268,7 +270,7 @@ void Runtime::meet() {
   options.heartbeat_timeout = settings_.heartbeat_timeout;
   options.shutdown_timeout = settings_.shutdown_timeout;
   options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
-  server_ = hold_coordinator(settings_, options);
+  if (!settings_.mpi) server_ = hold_coordinator(settings_, options);
   options.address = coordination::reached_at(options.address, Environment::process());
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();

@@ -96,8 +96,27 @@ cluster::Place place_with(const InitializeOptions& options, const Environment& e
   return cluster::detect(environment, forced.empty() ? "none" : forced, system);
 }
 
+/// The place of a rank of MPI, but for what the ranks tell each other when they meet.
+cluster::Place place_in_mpi(const InitializeOptions& options, const Environment& environment) {
+  if (const std::string given = list_arguments(options, true); !given.empty()) {
+    fail<InitializationError>("[initialize] got mpi and {}: the communicator says them, leave them out",
+                              given);
+  }
+  cluster::Place place;
+  place.cluster = "mpi";
+  place.why = fmt::format("rank {} of {} of the communicator in mpi", options.mpi->rank, options.mpi->size);
+  place.num_processes = options.mpi->size;
+  place.process_id = options.mpi->rank;
+  return cluster::with_identity(environment, place);
+}
+
 cluster::Place place_of(const InitializeOptions& options, const Environment& environment,
                         const cluster::System& system) {
+  if (options.mpi) {
+    cluster::Place place = place_in_mpi(options, environment);
+    if (options.local_device_ids) place.local_device_ids = options.local_device_ids->ids();
+    return place;
+  }
   std::string forced = options.cluster_detection_method.value_or("");
   if (auto found = cluster::find_variable(environment, {"LOCKSTEP_CLUSTER", "JAX_CLUSTER_DETECTION_METHOD"});
       found && !options.cluster_detection_method) {
@@ -282,6 +301,13 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   if (!settings.interface.empty() && place.num_processes > 1)
     interface_address = address_of(settings.interface, system);
 
+  if (options.mpi && place.num_processes > 1) {
+    settings.mpi = options.mpi;
+    if (place.process_id == 0) {
+      settings.coordinator_bind_address =
+          text(options.coordinator_bind_address, environment, "COORDINATOR_BIND_ADDRESS");
+    }
+  }
   if (place.coordinator_address.empty()) return settings;
   const coordination::HostPort address = coordination::parse_address(place.coordinator_address);
   if (place.cluster == "launcher" || place.process_id != 0) return settings;

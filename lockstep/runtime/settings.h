@@ -28,6 +28,10 @@ struct DebugSettings {
 /// The settings of `initialize()`, merged from arguments, environment and defaults.
 struct Settings {
   cluster::Place place;
+
+  /// If the job's processes are the ranks of an MPI communicator, what `meet_by_mpi` needs to complete the
+  /// place.
+  std::optional<MpiCommunicator> mpi;
   std::string platform = "auto";  ///< Or "cpu", "cuda", "tpu".
 
   /// The described devices, "v5e:4x4", for which a plan is made. Empty: the devices of this machine are used.

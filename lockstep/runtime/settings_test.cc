@@ -55,6 +55,28 @@ TEST(Resolve, Arguments_WinOverVariables) {
   EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
 }
 
+TEST(Resolve, RanksOfMpi_WinOverTheLaunchersVariables) {
+  MpiCommunicator ranks;
+  ranks.rank = 1;
+  ranks.size = 3;
+  const auto variables = environment_of({{"OMPI_COMM_WORLD_SIZE", "8"},
+                                         {"OMPI_COMM_WORLD_RANK", "5"},
+                                         {"LOCKSTEP_NUM_PROCESSES", "8"},
+                                         {"LOCKSTEP_JOB_ID", "job"}});
+  const Settings settings = resolve({.mpi = ranks}, variables);
+  EXPECT_EQ(settings.place.cluster, "mpi");
+  EXPECT_EQ(settings.place.process_id, 1);
+  EXPECT_EQ(settings.place.num_processes, 3);
+  EXPECT_EQ(settings.place.job_id, "job");
+  EXPECT_EQ(settings.place.coordinator_address, "");
+  EXPECT_TRUE(settings.mpi.has_value());
+  EXPECT_THAT(error_of<InitializationError>([&] { resolve({.num_processes = 3, .mpi = ranks}, variables); }),
+              HasSubstr("got mpi and num_processes"));
+  ranks.rank = 0;
+  ranks.size = 1;
+  EXPECT_FALSE(resolve({.mpi = ranks}, variables).mpi.has_value()) << "a single rank meets nobody";
+}
+
 /// Notes which variables are asked for.
 class Asked : public Environment {
  public:

@@ -294,6 +294,17 @@ TEST_F(TwoHosts, UnderMpich_TrainTheDigitsTogether) {
   EXPECT_THAT(result.log, HasSubstr("on 2 hosts: host1, host2"));
 }
 
+TEST_F(TwoHosts, RanksOfACommunicator_MeetAtTheHostOfRank0) {
+  const std::string program = LOCKSTEP_MPI_PROGRAMS "/ranks-mpich";
+  if (find_program("mpiexec.hydra").empty() || !std::filesystem::exists(program))
+    GTEST_SKIP() << "MPICH is not installed with its headers";
+  ProcessResult result = run_beside(mpiexec() + "-genv LOCKSTEP_INTERFACE eth0 " + program + " world");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, AllOf(HasSubstr("coordinator 10.77.0.1:"), HasSubstr("on 2 hosts: host1, host2"),
+                                Not(HasSubstr("open to everybody")),
+                                HasSubstr("world: rank 3 is process 3 of 4, sums 120 120")));
+}
+
 TEST_F(TwoHosts, WithMpiexecOnAThirdHost_ProcessZeroCannotHoldTheCoordinator) {
   if (find_program("mpiexec.hydra").empty()) GTEST_SKIP() << "mpiexec.hydra is not installed";
   ProcessResult result = run_beside(mpiexec() + "-genv LOCKSTEP_INITIALIZATION_TIMEOUT 1 " + kHello);
