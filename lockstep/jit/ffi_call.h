@@ -52,11 +52,22 @@ struct FfiCallOptions {
   /// How the call is mapped by vmap. nullopt: vmap throws TraceError. kSequential: the program calls the
   /// kernel for each example.
   std::optional<VmapMethod> vmap_method = std::nullopt;
+
+  /// How operands may be split: names for the dimensions of each operand and result, as in JAX's
+  /// custom_partitioning, "b i k, k j -> b i j". Dimensions with one name have one size. The kernel is called
+  /// on each device's parts, and its results are the parts of the results. "*" is a dimension that each
+  /// device needs as a whole; so is one whose name only operands or only results have. With vmap the
+  /// dimension of the examples may be split, too. Empty: each device needs whole operands.
+  std::string sharding_rule = "";
+
+  /// Names of the rule that only operands have, and may be split: the results are then the sums of the
+  /// devices' results. Not for a kernel that adds something that does not depend on them.
+  std::vector<std::string> reduction_factors = {};
 };
 
-/// The kernel's results for these operands. Each device calls it on whole operands; it must have no side
-/// effects. There is no derivative (TraceError) unless custom_jvp or custom_vjp defines it. Throws Error if
-/// no kernel has this name.
+/// The kernel's results for these operands. Each device calls it on whole operands, or as sharding_rule says;
+/// it must have no side effects. There is no derivative (TraceError) unless custom_jvp or custom_vjp defines
+/// it. Throws Error if no kernel has this name, and ShapeError if the sharding rule does not fit.
 std::vector<Array> ffi_call(const std::string& target, const std::vector<ResultType>& results,
                             const std::vector<Array>& operands, const FfiCallOptions& options = {});
 Array ffi_call(const std::string& target, const ResultType& result, const std::vector<Array>& operands,

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "lockstep/array/sharding_constraint.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/grad.h"
@@ -57,6 +58,97 @@ TEST(FfiCall, UnderJitAndVmapAndSplit_GivesTheKernelsResult) {
                                       {.attributes = {{"by", 3.f}}, .vmap_method = VmapMethod::kSequential});
                })(rows),
                3 * rows);
+}
+
+/// The product of two matrices, or of matrices in the leading dimensions of x.
+xffi::Error product(xffi::Buffer<xffi::F32> x, xffi::Buffer<xffi::F32> y, xffi::ResultBuffer<xffi::F32> z) {
+  const auto rows = static_cast<std::int64_t>(x.element_count()) / x.dimensions().back();
+  const std::int64_t inner = x.dimensions().back(), columns = y.dimensions().back();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < inner; ++k)
+        sum += x.typed_data()[i * inner + k] * y.typed_data()[k * columns + j];
+      z->typed_data()[i * columns + j] = sum;
+    }
+  }
+  return xffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER(kProduct, product,
+                       xffi::Ffi::Bind()
+                           .Arg<xffi::Buffer<xffi::F32>>()
+                           .Arg<xffi::Buffer<xffi::F32>>()
+                           .Ret<xffi::Buffer<xffi::F32>>());
+
+Array by_product(const Array& x, const Array& y, const std::string& rule,
+                 const std::vector<std::string>& reduced = {}) {
+  ffi::register_ffi_target<kProduct>("product");
+  return ffi::ffi_call(
+      "product", ResultType({x.shape()[0], y.shape()[1]}), {x, y},
+      {.vmap_method = VmapMethod::kExpandDims, .sharding_rule = rule, .reduction_factors = reduced});
+}
+
+TEST(FfiCall, WithAShardingRule_MovesOnlyWhatTheRuleNeedsWhole) {
+  const Array x = reshape(arange(24.f), {4, 6}), y = reshape(arange(12.f), {6, 2}) - 5;
+  const Array expected = matmul(x, y);
+  struct Case {
+    const char* name;
+    std::string rule;
+    std::vector<std::string> reduced;
+    PartitionSpec of_x, of_y;
+    std::string moved;
+  };
+  const std::string names = "i k, k j -> i j";
+  for (const Case& c :
+       {Case{"rows", names, {}, P("a"), P(), ""},
+        Case{"rows and columns", names, {}, P("a"), P(none, "b"), ""},
+        Case{"terms", names, {"k"}, P(none, "b"), P("b"), "psum"},
+        Case{"terms that are not summed", names, {}, P(none, "b"), P("b"), "all_gather all_to_all"},
+        Case{"whole rows", "* k, k j -> * j", {}, P("a"), P(), "all_gather"},
+        Case{"no rule", "", {}, P("a"), P(), "all_gather"}}) {
+    SCOPED_TRACE(c.name);
+    const Mesh mesh = make_mesh({{"a", 2}, {"b", 2}});
+    const Array split_x = device_put(x, NamedSharding(mesh, c.of_x)),
+                split_y = device_put(y, NamedSharding(mesh, c.of_y));
+    auto f = jit([&](Array x, Array y) { return by_product(x, y, c.rule, c.reduced); });
+    expect_equal(f(split_x, split_y), expected);
+    const std::string program = f.lower(split_x, split_y).partitioned;
+    for (const char* each : {"psum", "all_gather", "ppermute", "all_to_all"})
+      EXPECT_EQ(program.find(each) != std::string::npos, c.moved.find(each) != std::string::npos)
+          << each << "\n"
+          << program;
+  }
+}
+
+TEST(FfiCall, WithAShardingRule_SizesThatTheDevicesDoNotDivide_AndExamples_GiveTheSame) {
+  const Array x = reshape(arange(15.f), {3, 5}), y = reshape(arange(10.f), {5, 2}) - 4;
+  const NamedSharding split(line_mesh(), P("x"));
+  auto f = jit([](Array x, Array y) { return by_product(x, y, "i k, k j -> i j", {"k"}); });
+  auto with_split = jit([&](Array x, Array y) { return f(with_sharding_constraint(x, split), y); });
+  expect_equal(with_split(x, y), matmul(x, y));
+  const Array xs = reshape(arange(60.f), {4, 3, 5});
+  auto each = jit(vmap([](Array x, Array y) { return by_product(x, y, "i k, k j -> i j"); },
+                       {.in_axes = {0, std::nullopt}}));
+  const Array split_xs = device_put(xs, split);
+  expect_equal(each(split_xs, y), matmul(xs, y));
+  EXPECT_THAT(each.lower(split_xs, y).partitioned, ::testing::Not(HasSubstr("all_gather")));
+}
+
+TEST(FfiCall, AShardingRuleThatDoesNotFit_IsRefused) {
+  auto text = [](const std::string& rule, const std::vector<std::string>& reduced = {}) {
+    return error_of<ShapeError>([&] { by_product(ones({4, 6}), ones({6, 2}), rule, reduced); });
+  };
+  const std::string start = "[ffi_call] the sharding rule \"";
+  EXPECT_THAT(text("i k, k j"),
+              HasSubstr(start + "i k, k j\" of the kernel product: expected operands -> results"));
+  EXPECT_THAT(text("i k -> i j"), HasSubstr("expected 2 operands, got 1"));
+  EXPECT_THAT(text("i k, k j -> i j, i"), HasSubstr("expected 1 results, got 2"));
+  EXPECT_THAT(text("i k, k -> i j"), HasSubstr("a name for each dimension of operand 1, [6,2], got 1"));
+  EXPECT_THAT(text("i i, k j -> i j"), HasSubstr("'i' comes twice in an array"));
+  EXPECT_THAT(text("i k, i j -> i j"), HasSubstr("'i' has the sizes 4 and 6"));
+  EXPECT_THAT(text("i k, k j -> i j", {"i"}),
+              HasSubstr("expected names that only operands have in reduction_factors, got 'i'"));
+  EXPECT_THAT(text("i k, k j -> i j", {"z"}), HasSubstr("got 'z'"));
 }
 
 TEST(FfiCall, HasNoDerivative_ExceptACustomOne) {

@@ -3,6 +3,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
@@ -20,6 +24,44 @@ Value example(const Value& x, std::int64_t i) {
   start[0] = i;
   limit[0] = i + 1;
   return lax::reshape(lax::slice(x, start, limit), Shape(shape.begin() + 1, shape.end()));
+}
+
+/// The rule that the user has given. A factor that only operands or only results have, and over which nothing
+/// is summed, is whole: a kernel does not know which part it has.
+ShardingRule sharding_of(std::span<const Aval> inputs, std::span<const Aval> outputs,
+                         const OpParams& params) {
+  const FfiCallParams& p = params_of(params);
+  ShardingRule rule = ShardingRule::replicated(inputs, outputs);
+  if (!p.dimensions) return rule;
+  std::set<int> of_operands, of_results;
+  for (std::size_t i = 0; i < p.dimensions->size(); ++i)
+    for (const int factor : p.dimensions->at(i))
+      (i < inputs.size() ? of_operands : of_results).insert(factor);
+  std::map<int, int> numbers;
+  for (const int factor : of_operands) {
+    const bool summed = p.reduced && std::ranges::count(*p.reduced, factor) != 0;
+    if (factor == ShardingRule::kWhole || !(summed || of_results.contains(factor))) continue;
+    numbers[factor] = static_cast<int>(rule.factors.size());
+    rule.factors.push_back({.combine = summed ? ShardingRule::Combine::kSum : ShardingRule::Combine::kNone});
+  }
+  for (std::size_t i = 0; i < p.dimensions->size(); ++i) {
+    const bool operand = i < inputs.size();
+    const Aval& aval = operand ? inputs[i] : outputs[i - inputs.size()];
+    std::vector<int>& dims = operand ? rule.operands[i] : rule.results[i - inputs.size()];
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const auto found = numbers.find(p.dimensions->at(i)[d]);
+      if (found == numbers.end()) continue;
+      dims[d] = found->second;
+      rule.factors[static_cast<std::size_t>(found->second)].size = aval.shape[d];
+    }
+  }
+  rule.localize = [](const OpParams& given, const std::vector<Shape>&, const std::vector<Shape>& results) {
+    FfiCallParams local = params_of(given);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      std::ranges::copy(results[i], local.results[i].begin() + 1);
+    return OpParams::of(std::move(local));
+  };
+  return rule;
 }
 
 std::vector<Value> batched(const BatchCall& call) {
@@ -47,6 +89,16 @@ std::vector<Value> batched(const BatchCall& call) {
       results.push_back(lax::concatenate(std::span<const Value>(each), 0));
     return results;
   }
+  if (p.dimensions) {  // The examples are a further factor.
+    int examples = 0;
+    for (const std::vector<int>& dims : *p.dimensions)
+      for (const int factor : dims) examples = std::max(examples, factor + 1);
+    for (std::size_t i = 0; i < p.dimensions->size(); ++i) {
+      const bool has = i >= inputs.size() || call.batched[i] || method == VmapMethod::kBroadcastAll;
+      std::vector<int>& dims = p.dimensions->at(i);
+      dims.insert(dims.begin(), has ? examples : ShardingRule::kWhole);
+    }
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (call.batched[i]) continue;
     const Shape shape = rules::prepended(1, inputs[i].aval().shape);
@@ -68,8 +120,7 @@ const Primitive& ffi_call_p() {
           results.push_back({static_cast<DType>(each[0]), Shape(each.begin() + 1, each.end())});
         return results;
       },
-      .sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs,
-                     const OpParams&) { return ShardingRule::replicated(inputs, outputs); },
+      .sharding = sharding_of,
       .jvp = [](const JvpCall& c) -> Tangents {
         fail<TraceError>(
             "[ffi_call] the kernel {} has no derivative (at {}); give it one with custom_jvp or "
