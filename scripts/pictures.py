@@ -6,6 +6,7 @@
                                                 write
     scripts/pictures.py --status build/release  status.png: the page of a job that trains, as a browser without a screen
                                                 shows it (Debian: chromium-headless-shell)
+    scripts/pictures.py --trace build/release   trace.svg: the trace of such a job, some steps of it (protoc)
 
 Text is in a font of the reader's, so boxes are wider than their text needs to be.
 """
@@ -15,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -249,9 +251,89 @@ def photograph_status(build):
             job.communicate()
 
 
+def slices_of(trace):
+    """A trace's slices by process and thread, each as (start, end, depth, name); times in ns."""
+    text = subprocess.run(["protoc", "--decode=lockstep.perfetto.Trace", f"-I{ROOT / 'cli' / 'trace'}", "perfetto.proto"],
+                          stdin=open(trace, "rb"), capture_output=True, text=True, check=True).stdout
+    processes, tracks, names, open_slices, slices = {}, {}, {}, {}, {}
+    for packet in re.split(r"^packet ", text, flags=re.MULTILINE):
+        value = lambda key: (re.search(rf'\b{key}: "?([^"\n]*)', packet) or [None, None])[1]
+        sequence = value("trusted_packet_sequence_id")  # names are numbered in each by itself
+        for iid, name in re.findall(r'event_names \{\s+iid: (\d+)\s+name: "(.*)"', packet):
+            names[sequence, iid] = name
+        if "process_name" in packet:
+            processes[value("pid")] = value("process_name")
+        elif "thread_name" in packet:
+            tracks[value("uuid")] = (processes[value("pid")], value("thread_name"))
+        elif value("track_uuid") in tracks:
+            track, time_of = tracks[value("track_uuid")], int(value("timestamp"))
+            opened = open_slices.setdefault(track, [])
+            if named := re.search(r"TYPE_SLICE_BEGIN\s+name_iid: (\d+)", packet):
+                opened.append((time_of, len(opened), names[sequence, named[1]]))
+            elif opened:
+                begin, depth, name = opened.pop()
+                slices.setdefault(track, []).append((begin, time_of, depth, name))
+    return slices
+
+
+def draw_trace(slices, seconds):
+    """So many seconds, from the middle of what is there: of each process what its main thread launches, and below the
+    collectives, on whichever thread they run."""
+    rows = {}
+    for (process, thread), found in slices.items():
+        for begin, end, depth, name in found:
+            if thread == "main thread" and depth == 0:
+                rows.setdefault(process, ([], []))[0].append((begin, end, name))
+            elif name.startswith(("wait", "transfer")):
+                rows.setdefault(process, ([], []))[1].append((begin, end, name))
+    every = [each for launches, _ in rows.values() for each in launches]
+    begin = (min(each[0] for each in every) + max(each[1] for each in every)) // 2
+    left, width, row = 110, 1030, 26
+    picture = Picture(left + width + 40, 90 + len(rows) * (2 * row + 12), "Some steps of four processes that train a GPT")
+    scale = width / (seconds * 1e9)
+    for mark in range(6):
+        x = left + width * mark / 5
+        picture.line(x, 32, x, picture.height - 40, dashed=True, colour=LINE)
+        picture.text(x, 24, f"{seconds * 1e3 * mark / 5:g} ms", 12, "middle", colour=SOFT)
+    for number, (process, kinds) in enumerate(sorted(rows.items())):
+        top = 40 + number * (2 * row + 12)
+        picture.text(10, top + 17, process.split(" (")[0], 14, bold=True)
+        for line, found in enumerate(kinds):
+            for first, last, name in sorted(found):
+                x, right = (max(0, min((at - begin) * scale, width)) for at in (first, last))
+                if right > x:
+                    fill = "warm" if name.startswith("wait") else "other" if name.startswith("transfer") else "main"
+                    picture.box(round(left + x, 1), top + line * row, round(max(right - x, 0.8), 1), row - 2,
+                                name if len(name) * 7 < right - x else "", fill, 12, bold=False)
+    top = picture.height - 28
+    for number, (fill, words) in enumerate((("main", "a launch of step"), ("warm", "waits in a collective for the others"),
+                                            ("other", "moves a collective's data"))):
+        picture.box(left + number * 290, top, 18, 18, "", fill)
+        picture.text(left + number * 290 + 26, top + 14, words, 13)
+    return picture
+
+
+def record_trace(build):
+    environment = {**os.environ, "PATH": f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"}
+    command = ["lockstep", "run", "-n", "4", "--", "examples/train_gpt", "--layers", "2", "--steps", "600"]
+    with tempfile.TemporaryDirectory() as scratch:
+        job = subprocess.Popen(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        try:
+            trains = any(re.search(r"\bloss\b", line) for line in job.stdout)
+            if not trains:
+                sys.exit("pictures: the job ended before its trace was taken")
+            threading.Thread(target=job.stdout.read, daemon=True).start()
+            trace = f"{scratch}/t.pftrace"
+            subprocess.run(["lockstep", "trace", "--seconds", "1", "-o", trace], cwd=build, check=True, env=environment)
+            (FOLDER / "trace.svg").write_text(draw_trace(slices_of(trace), 0.1).svg())
+        finally:
+            job.terminate()
+            job.wait()
+
+
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] == "--status":
-        return photograph_status(Path(sys.argv[2]))
+    if len(sys.argv) == 3 and sys.argv[1] in ("--status", "--trace"):
+        return {"--status": photograph_status, "--trace": record_trace}[sys.argv[1]](Path(sys.argv[2]))
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.exit(__doc__)
