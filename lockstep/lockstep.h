@@ -14,6 +14,7 @@
 #else
 
 #include "lockstep/array/array.h"
+#include "lockstep/array/computation_text.h"
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/disable_jit.h"
 #include "lockstep/array/host_memory.h"
@@ -81,6 +82,7 @@
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/runtime/preemption.h"
+#include "lockstep/sharding/communication_line.h"
 #include "lockstep/sharding/device_mesh.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"

@@ -32,7 +32,7 @@ Array wave(const ls::Shape& shape, ls::DType dtype);
 /// Measurements of a compiled program.
 struct Measured {
   std::vector<ls::sharding::CommunicationLine> collectives;
-  ls::internal::Cost cost;
+  ls::Cost cost;
   std::string explanation;
   std::vector<Digest> values;  ///< of its results, where they are checked
 };

@@ -91,7 +91,7 @@ Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards) {
   auto data = std::make_shared<ArrayData>();
   data->type = std::move(type);
   data->shards = std::move(shards);
-  return Array(std::move(data));
+  return internal::array_with(std::move(data));
 }
 
 namespace {
@@ -101,7 +101,7 @@ namespace {
   const std::string what = use.starts_with('[') ? std::string(use) : fmt::format("[{}]", use);
   const std::string here = CallSiteScope::current().to_string();
   if (!array.valid()) fail<Error>("{} an Array without a value is used (at {}); assign it first", what, here);
-  const ArrayData& data = *array.data();
+  const ArrayData& data = *internal::data_of(array);
   if (data.type == nullptr) {
     check_not_leaked(array, what);
     fail<TraceError>(
@@ -120,8 +120,8 @@ namespace {
 }  // namespace
 
 const ArrayData& concrete(const Array& array, std::string_view use) {
-  if (!array.valid() || array.data()->type == nullptr) fail_not_concrete(array, use);
-  const ArrayData& data = *array.data();
+  if (!array.valid() || internal::data_of(array)->type == nullptr) fail_not_concrete(array, use);
+  const ArrayData& data = *internal::data_of(array);
   if (data.shards.empty() && array.is_deleted()) fail_not_concrete(array, use);
   return data;
 }

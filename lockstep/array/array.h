@@ -20,19 +20,24 @@
 
 namespace lockstep {
 
+class Array;
 class Index;
 class IndexUpdate;
 
 namespace internal {
 struct ArrayData;
-
-template <class T, class... Others>
-concept OneOf = (std::same_as<T, Others> || ...);
+Array array_with(std::shared_ptr<ArrayData> data);
+const std::shared_ptr<ArrayData>& data_of(const Array& array);
 }  // namespace internal
+
+/// A type of characters, which C++ counts among the integers.
+template <class T>
+concept Character = std::same_as<T, char> || std::same_as<T, wchar_t> || std::same_as<T, char8_t> ||
+    std::same_as<T, char16_t> || std::same_as<T, char32_t>;
 
 /// A C++ number: bool, integer or floating. Characters and enumerators are not numbers.
 template <class T>
-concept Number = std::is_arithmetic_v<T> && !internal::OneOf<T, char, wchar_t, char8_t, char16_t, char32_t>;
+concept Number = std::is_arithmetic_v<T> && !Character<T>;
 
 /// One device's part of an array.
 struct Shard {
@@ -142,10 +147,12 @@ class Array {
   /// Shape, dtype and sharding as text: "Array(f32[4], NamedSharding(Mesh(data=4), P('data')))".
   std::string to_string() const;
 
-  explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}
-  const std::shared_ptr<internal::ArrayData>& data() const { return data_; }
-
  private:
+  friend Array internal::array_with(std::shared_ptr<internal::ArrayData> data);
+  friend const std::shared_ptr<internal::ArrayData>& internal::data_of(const Array& array);
+
+  explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}
+
   void set_bool(bool value);
   void set_real(double value);
   void set_integer(std::int64_t value, bool is_unsigned, const std::source_location& where);
@@ -153,5 +160,10 @@ class Array {
 
   std::shared_ptr<internal::ArrayData> data_;
 };
+
+inline Array internal::array_with(std::shared_ptr<ArrayData> data) { return Array(std::move(data)); }
+inline const std::shared_ptr<internal::ArrayData>& internal::data_of(const Array& array) {
+  return array.data_;
+}
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ namespace lockstep::internal {
 std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array* const> given,
                                                            std::span<const Array* const> arguments) const {
   std::vector<std::pair<const ArrayData*, std::size_t>> all;
-  for (std::size_t i = 0; i < given.size(); ++i) all.emplace_back(given[i]->data().get(), i);
+  for (std::size_t i = 0; i < given.size(); ++i) all.emplace_back(data_of(*given[i]).get(), i);
   std::ranges::sort(all);
   for (std::size_t k = 1; k < all.size(); ++k) {
     const auto [data, i] = all[k - 1];
@@ -27,7 +27,7 @@ std::vector<std::int64_t> Computation::Impl::not_to_donate(std::span<const Array
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!donated[i]) continue;
-    if (std::ranges::any_of(arguments[i]->data()->shards, &pjrt::Buffer::is_shared))
+    if (std::ranges::any_of(data_of(*arguments[i])->shards, &pjrt::Buffer::is_shared))
       positions.push_back(static_cast<std::int64_t>(i) + (takes_position ? 1 : 0));
   }
   return positions;
@@ -53,7 +53,7 @@ void Computation::Impl::launch_collectives(const Local& here, std::size_t local,
   } emptied;
   try {
     for (const Array* array : arguments) {
-      const pjrt::Buffer& buffer = array->data()->shards[local];
+      const pjrt::Buffer& buffer = data_of(*array)->shards[local];
       used.operands.emplace_back(buffer);
       buffer.await();
       used.values.push_back(buffer.unsafe_pointer());
@@ -91,7 +91,7 @@ void Computation::Impl::launch(std::size_t local, std::span<const Array* const> 
   thread_local std::vector<PJRT_Buffer*> buffers;
   buffers.clear();
   if (takes_position) buffers.push_back(here.position_buffer);
-  for (const Array* array : arguments) buffers.push_back(array->data()->shards[local].get());
+  for (const Array* array : arguments) buffers.push_back(data_of(*array)->shards[local].get());
   try {
     executable->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
@@ -120,7 +120,7 @@ void Computation::Impl::launch_replicas(std::span<const Array* const> arguments,
                                         std::span<pjrt::Buffer> results) const {
   std::vector<std::vector<PJRT_Buffer*>> lists(locals.size());
   for (std::size_t local = 0; local < locals.size(); ++local) {
-    for (const Array* array : arguments) lists[local].push_back(array->data()->shards[local].get());
+    for (const Array* array : arguments) lists[local].push_back(data_of(*array)->shards[local].get());
   }
   try {
     executable->execute_replicas(lists, results, options);
@@ -151,8 +151,8 @@ std::vector<Array> Computation::placed(std::vector<Array> last) const {
   for (std::size_t i = 0; i < last.size(); ++i) {
     const ArrayType* there = impl_->moved[first + i];
     if (there == nullptr) continue;
-    last[i] = last[i].data()->no_elements ? without_elements(last[i].aval(), there->sharding, true)
-                                          : device_put(last[i], there->sharding);
+    last[i] = data_of(last[i])->no_elements ? without_elements(last[i].aval(), there->sharding, true)
+                                            : device_put(last[i], there->sharding);
   }
   return last;
 }
@@ -161,9 +161,9 @@ void Computation::Impl::take_donated(std::span<const Array* const> given) const 
   if (!donates) return;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!donated[i]) continue;
-    given[i]->data()->shards.clear();
-    given[i]->data()->host_copies.reset();
-    given[i]->data()->donated_at = CallSiteScope::current();
+    data_of(*given[i])->shards.clear();
+    data_of(*given[i])->host_copies.reset();
+    data_of(*given[i])->donated_at = CallSiteScope::current();
   }
 }
 
@@ -201,7 +201,7 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
     replaced.reserve(given.size());
     for (std::size_t i = 0; i < given.size(); ++i) {
       const ArrayType* there = impl.moved[i];
-      if (there == nullptr || given[i]->data()->type == there) continue;
+      if (there == nullptr || data_of(*given[i])->type == there) continue;
       if (replacing.empty()) replacing.assign(given.begin(), given.end());
       replacing[i] = &replaced.emplace_back(device_put(*given[i], there->sharding));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/array/computation_text.h"
 
-namespace lockstep::internal {
+namespace lockstep {
 
 std::vector<sharding::CommunicationLine> ComputationText::communication() const { return collectives; }
 
-}  // namespace lockstep::internal
+}  // namespace lockstep

@@ -7,9 +7,9 @@
 
 #include "lockstep/sharding/communication_line.h"
 
-namespace lockstep::internal {
+namespace lockstep {
 
-/// The stages of a computation, as text.
+/// The stages of a computation as text, and its collectives.
 struct ComputationText {
   std::string program;      ///< as traced
   std::string partitioned;  ///< the program of each device, with each collective and its bytes
@@ -34,4 +34,4 @@ struct Cost {
                temporary_bytes = 0;  ///< of memory, by the compiler's plan
 };
 
-}  // namespace lockstep::internal
+}  // namespace lockstep

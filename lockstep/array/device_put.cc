@@ -129,9 +129,9 @@ std::optional<NamedSharding> over_mesh(const Sharding& from, const Mesh& mesh, s
 
 /// The same parts on the same devices, under another name.
 Array relabelled(const Array& x, const NamedSharding& sharding) {
-  if (x.data()->no_elements) return internal::without_elements(x.aval(), sharding, true);
+  if (internal::data_of(x)->no_elements) return internal::without_elements(x.aval(), sharding, true);
   runtime::Runtime& runtime = runtime::Runtime::get();
-  const internal::ArrayData& data = *x.data();
+  const internal::ArrayData& data = *internal::data_of(x);
   std::vector<pjrt::Buffer> shards;
   for (int position : sharding.addressable_positions(runtime.process_index())) {
     const Device device = sharding.devices()[static_cast<std::size_t>(position)];
@@ -160,7 +160,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
     // sharding, or all processes get the whole.
     if (auto same = over_mesh(from, sharding.mesh(), x.ndim())) {
       Array named = relabelled(x, *same);
-      return *same == sharding ? named : resharded(named, named.data()->type, sharding);
+      return *same == sharding ? named : resharded(named, internal::data_of(named)->type, sharding);
     }
     return device_put(resharded(x, data.type, NamedSharding(from.mesh(), PartitionSpec())), sharding);
   }

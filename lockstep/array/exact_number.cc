@@ -76,7 +76,7 @@ Array number_in_f64(const Array& number) {
 
 Array exact_number(const Array& x) {
   if (!may_be_number(x.aval())) return x;
-  const ArrayData& data = *x.data();
+  const ArrayData& data = *internal::data_of(x);
   if (data.type) return data.number ? weak_f64(*data.number) : x;
   if (data.trace->trace == nullptr) return x;  // it has leaked, which its use reports
   const std::optional<Value> exact = exact_value(*data.trace, data.var);
@@ -85,7 +85,7 @@ Array exact_number(const Array& x) {
 
 void NumberInputs::add(const Array& tracer, std::size_t leaf) {
   if (!may_be_number(tracer.aval())) return;
-  const ArrayData& data = *tracer.data();
+  const ArrayData& data = *internal::data_of(tracer);
   doubles_.emplace_back(weak_f64(0), leaf);
   data.trace->doubles[data.var] = doubles_.back().first;
 }
@@ -94,7 +94,7 @@ NumberInputs::Places NumberInputs::places(std::span<const Array> captures) const
   Places places;
   for (std::size_t i = 0; i < captures.size(); ++i) {
     for (const auto& [stands_for, leaf] : doubles_)
-      if (captures[i].data() == stands_for.data()) places.emplace_back(i, leaf);
+      if (data_of(captures[i]) == data_of(stands_for)) places.emplace_back(i, leaf);
   }
   return places;
 }

@@ -133,7 +133,7 @@ Array doubled_in_place(const Array& x) {
   Trace trace("double");
   Array input = trace.input(x.aval());
   const Array sum = lax::add(input, input);
-  const internal::ArrayType* type = x.data()->type;
+  const internal::ArrayType* type = internal::data_of(x)->type;
   auto computation =
       internal::Computation::compile(trace.finish(std::span(&sum, 1)), std::span(&type, 1),
                                      {.in_shardings = {}, .out_shardings = {}, .donated = {true}});

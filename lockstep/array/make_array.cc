@@ -88,7 +88,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
           "{} no array is on {}, which {} has (at {}); put each on its device with device_put", kWhat,
           device.to_string(), sharding.to_string(), at);
     }
-    shards.push_back(found->second->data()->shards.front().share());
+    shards.push_back(internal::data_of(*found->second)->shards.front().share());
   }
   return internal::make_array(internal::intern(Aval{of_all, shape, false, {}}, sharding, true),
                               std::move(shards));

@@ -172,8 +172,10 @@ LOCKSTEP_CHILD(goes_between_local_and_global) {
   EXPECT_TRUE(back.is_fully_addressable());
   EXPECT_EQ(back.to_host<float>(), mine.to_host<float>());
   EXPECT_EQ(back.sharding(), NamedSharding(mesh.local_mesh(process_index()), P("x")));
-  EXPECT_EQ(multihost::global_array_to_host_local_array(back, mesh, P("x")).data(), back.data());
-  EXPECT_EQ(multihost::host_local_array_to_global_array(all, mesh, P("x")).data(), all.data());
+  EXPECT_EQ(internal::data_of(multihost::global_array_to_host_local_array(back, mesh, P("x"))),
+            internal::data_of(back));
+  EXPECT_EQ(internal::data_of(multihost::host_local_array_to_global_array(all, mesh, P("x"))),
+            internal::data_of(all));
 
   // Each of a process's devices has all that the process has; and an array that is split otherwise.
   const Array copies = multihost::host_local_array_to_global_array(mine, square, P("host"));

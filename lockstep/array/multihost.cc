@@ -134,7 +134,7 @@ Array broadcast_one_to_all(const Array& x, std::optional<bool> is_source, std::s
   Trace trace(fmt::format("broadcast_one_to_all {}", to_string(x.aval())));
   const Array sum = lax::reduce_sum(trace.input(rows.aval()), {0});
   const Array* argument = &rows;
-  const internal::ArrayType* type = rows.data()->type;
+  const internal::ArrayType* type = internal::data_of(rows)->type;
   auto computation =
       internal::Computation::compile(trace.finish(std::span(&sum, 1)), std::span(&type, 1),
                                      {.out_shardings = {NamedSharding(mesh, P())}, .is_operation = true});

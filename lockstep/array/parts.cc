@@ -36,7 +36,7 @@ Array from_parts(const Aval& aval, const Sharding& sharding, bool committed,
 Array without_elements(const Aval& aval, const Sharding& sharding, bool committed) {
   const auto& local = sharding.addressable_positions(runtime::Runtime::get().process_index());
   Array array = make_array(intern(aval, sharding, committed), std::vector<pjrt::Buffer>(local.size()));
-  array.data()->no_elements = true;
+  internal::data_of(array)->no_elements = true;
   return array;
 }
 

@@ -55,7 +55,7 @@ std::optional<ResultCheck> ResultCheck::add_to(Program& program, Compile compile
 void ResultCheck::look_at(const Array& found, const std::string& name,
                           std::span<const Array* const> arguments) const {
   // A process without devices of the mesh does not take part.
-  if (found.data()->shards.empty() || found.item<std::uint8_t>() == 0) return;
+  if (internal::data_of(found)->shards.empty() || found.item<std::uint8_t>() == 0) return;
 
   NonFiniteSearch search = transforms::search_for_first(program_, what_);
   search.program.name = name;

@@ -37,7 +37,7 @@ Array Trace::wrap(const Value& value) {
   data->var = value.var();
   data->aval = value.aval();
   data->made_at = CallSiteScope::current();
-  return Array(std::move(data));
+  return internal::array_with(std::move(data));
 }
 
 Value Trace::value_of(const Array& array) {
@@ -45,7 +45,7 @@ Value Trace::value_of(const Array& array) {
     fail<TraceError>("[{}] an Array without a value is used (at {}); assign it first",
                      builder_.program().name, CallSiteScope::current().to_string());
   }
-  internal::ArrayData& data = *array.data();
+  internal::ArrayData& data = *internal::data_of(array);
   if (data.trace == life_) return Value(&builder_, data.var);
   if (data.trace) internal::check_not_leaked(array, fmt::format("[{}]", builder_.program().name));
   if (auto it = captured_.find(&data); it != captured_.end()) return it->second;
@@ -56,7 +56,7 @@ Value Trace::value_of(const Array& array) {
 }
 
 void internal::check_not_leaked(const Array& array, std::string_view use) {
-  const ArrayData& data = *array.data();
+  const ArrayData& data = *internal::data_of(array);
   if (!data.trace || data.trace->trace != nullptr) return;
   fail<TraceError>(
       "{} a traced {} made in {} (at {}) is used (at {}) after its function has ended: it has leaked. Return "

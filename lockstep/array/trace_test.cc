@@ -46,8 +46,8 @@ TEST(Trace, EachArrayFromOutside_BecomesOneInput) {
   Array sum = add(add(add(x, outside), other), outside);
   Program program = trace.finish(std::span(&sum, 1));
   ASSERT_EQ(trace.captures().size(), 2u);
-  EXPECT_EQ(trace.captures()[0].data(), outside.data());
-  EXPECT_EQ(trace.captures()[1].data(), other.data());
+  EXPECT_EQ(internal::data_of(trace.captures()[0]), internal::data_of(outside));
+  EXPECT_EQ(internal::data_of(trace.captures()[1]), internal::data_of(other));
   EXPECT_EQ(program.inputs.size(), 3u);
 }
 
@@ -60,7 +60,7 @@ TEST(Trace, Nested_CapturesTheOuterTracers) {
     Program program = inner.finish(std::span(&sum, 1));
     EXPECT_EQ(program.inputs.size(), 2u);
     ASSERT_EQ(inner.captures().size(), 1u);
-    EXPECT_EQ(inner.captures()[0].data(), x.data());
+    EXPECT_EQ(internal::data_of(inner.captures()[0]), internal::data_of(x));
     EXPECT_EQ(Trace::current(), &inner);
   }
   EXPECT_EQ(Trace::current(), &outer);

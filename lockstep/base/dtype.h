@@ -100,9 +100,11 @@ concept ComplexOf = std::is_class_v<T> && sizeof(T) == 2 * sizeof(Part) && requi
   requires std::is_same_v<decltype(value.real()), Part>;
   requires std::is_same_v<decltype(value.imag()), Part>;
 };
+}  // namespace internal
 
+/// The dtype whose elements have the C++ type T.
 template <class T>
-consteval DType dtype_of() {
+inline constexpr DType dtype_of = []() -> DType {
   using U = std::remove_cv_t<T>;
   if constexpr (std::is_same_v<U, bool>)
     return DType::kBool;
@@ -110,9 +112,9 @@ consteval DType dtype_of() {
     return DType::kF32;
   else if constexpr (std::is_same_v<U, double>)
     return DType::kF64;
-  else if constexpr (ComplexOf<U, float>)
+  else if constexpr (internal::ComplexOf<U, float>)
     return DType::kC64;
-  else if constexpr (ComplexOf<U, double>)
+  else if constexpr (internal::ComplexOf<U, double>)
     return DType::kC128;
   else if constexpr (std::is_integral_v<U> && std::is_signed_v<U>)
     return sizeof(U) == 1   ? DType::kI8
@@ -126,11 +128,6 @@ consteval DType dtype_of() {
                             : DType::kU64;
   else
     static_assert(!sizeof(U), "no Lockstep dtype has elements of this C++ type");
-}
-}  // namespace internal
-
-/// The dtype whose elements have the C++ type T.
-template <class T>
-inline constexpr DType dtype_of = internal::dtype_of<T>();
+}();
 
 }  // namespace lockstep

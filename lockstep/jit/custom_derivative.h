@@ -75,7 +75,7 @@ auto custom_jvp(F&& function, Rule&& rule, std::source_location where = std::sou
   return [
     held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
     held_rule = internal::Held<std::decay_t<Rule>>{std::forward<Rule>(rule)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_custom_jvp(held.function, held_rule.function, site,
                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
@@ -93,7 +93,7 @@ auto custom_vjp(F&& function, Forward&& forward, Backward&& backward,
     held_forward = internal::Held<std::decay_t<Forward>>{std::forward<Forward>(forward)},
     held_backward = internal::Held<std::decay_t<Backward>>{std::forward<Backward>(backward)},
     site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_custom_vjp(held.function, held_forward.function, held_backward.function, site,
                                      internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

@@ -133,9 +133,9 @@ auto linearize(F&& function, const Args&... args) {
 /// Throws TraceError if the argument is not floating.
 template <std::size_t argnum = 0, class F>
 auto jacfwd(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return
+      [ held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+        site = CallSite::from(where) ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_jacobian<argnum>(&internal::jacfwd_of, held.function, site,
                                            internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
@@ -143,9 +143,9 @@ auto jacfwd(F&& function, std::source_location where = std::source_location::cur
 
 template <std::size_t argnum = 0, class F>
 auto jacrev(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return
+      [ held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+        site = CallSite::from(where) ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_jacobian<argnum>(&internal::jacrev_of, held.function, site,
                                            internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

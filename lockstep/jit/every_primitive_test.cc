@@ -115,7 +115,7 @@ std::vector<Array> run(const Program& program, const std::vector<Array>& argumen
   std::vector<const ArrayType*> types;
   std::vector<const Array*> pointers;
   for (const Array& array : arguments) {
-    types.push_back(array.data()->type);
+    types.push_back(internal::data_of(array)->type);
     pointers.push_back(&array);
   }
   return Computation::compile(program, types, options)->run(pointers);
@@ -124,7 +124,7 @@ std::vector<Array> run(const Program& program, const std::vector<Array>& argumen
 HostArray on_host(const Array& array) {
   std::vector<char> bytes(static_cast<std::size_t>(array.aval().bytes()));
   const Array whole = device_put(array, SingleDeviceSharding(devices().front()));
-  whole.data()->shards.front().to_host(bytes.data(), bytes.size());
+  internal::data_of(whole)->shards.front().to_host(bytes.data(), bytes.size());
   return test::from_bytes(array.dtype(), array.shape(), bytes);
 }
 

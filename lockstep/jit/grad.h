@@ -61,9 +61,9 @@ auto call_value_and_grad(F& function, const CallSite& site, std::type_identity<s
 /// value is not a floating scalar, or a differentiated argument contains integers.
 template <std::size_t... argnums, class F>
 auto value_and_grad(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return
+      [ held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+        site = CallSite::from(where) ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     constexpr internal::PassedTypes<std::decay_t<F>&, Args...> types;
     if constexpr (sizeof...(argnums) == 0)
       return internal::call_value_and_grad<0>(held.function, site, types, args...);
@@ -76,7 +76,7 @@ auto value_and_grad(F&& function, std::source_location where = std::source_locat
 template <std::size_t... argnums, class F>
 auto grad(F&& function, std::source_location where = std::source_location::current()) {
   return [both = value_and_grad<argnums...>(std::forward<F>(function), where)]<class... Args>(
-      const Args&... args) requires internal::Takes<F, Args...> {
+      const Args&... args) requires CallableWith<F, Args...> {
     return both(args...).second;
   };
 }

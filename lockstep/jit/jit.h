@@ -18,13 +18,20 @@
 
 namespace lockstep {
 
-/// A jitted function, compiled for one signature of arguments.
+template <class Result>
+class Compiled;
+template <class Result>
+class Lowered;
+template <class F>
+class Jitted;
+template <class Result>
+Compiled<Result> load_executable(std::string_view bytes, Result like = {},
+                                 std::source_location where = std::source_location::current());
+
+/// A jitted function, compiled for one signature of arguments. Made by Lowered::compile and load_executable.
 template <class Result>
 class Compiled {
  public:
-  Compiled(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
-      : entry_(std::move(entry)), site_(site) {}
-
   /// Calls the function without ever compiling: throws TraceError for arguments with another signature.
   template <class... Args>
   Result operator()(const Args&... args) const {
@@ -33,7 +40,7 @@ class Compiled {
   }
 
   /// The cost of a call on each device.
-  internal::Cost cost() const { return internal::cost_of(*entry_); }
+  Cost cost() const { return internal::cost_of(*entry_); }
 
   /// The compiled program as bytes, for load_executable in this or another process. Throws Error if it cannot
   /// be used there: it calls functions of this process (callbacks, debug::print), uses arrays from outside of
@@ -41,6 +48,12 @@ class Compiled {
   std::string serialize() const { return internal::serialize_entry(*entry_); }
 
  private:
+  friend class Lowered<Result>;
+  friend Compiled load_executable<Result>(std::string_view bytes, Result like, std::source_location where);
+
+  Compiled(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
+      : entry_(std::move(entry)), site_(site) {}
+
   std::shared_ptr<const internal::CallEntry> entry_;
   CallSite site_;
 };
@@ -60,8 +73,7 @@ class Compiled {
 ///   Compiled step = load_executable<State>(read_executable_file("step.bin"));
 ///   state = step(state, batch);
 template <class Result>
-Compiled<Result> load_executable(std::string_view bytes, Result like = {},
-                                 std::source_location where = std::source_location::current()) {
+Compiled<Result> load_executable(std::string_view bytes, Result like, std::source_location where) {
   return {internal::load_entry(bytes, tree::type_of<Result>, internal::share_without_type(std::move(like))),
           CallSite::from(where)};
 }
@@ -72,18 +84,15 @@ Compiled<Result> load_executable(std::string_view bytes, Result like = {},
 std::string read_executable_file(const std::string& path);
 
 /// A call of a jitted function with one kind of arguments: its texts, its communication, its cost. It is not
-/// compiled; jax.stages.Lowered.
+/// compiled; jax.stages.Lowered. Made by Jitted::lower.
 template <class Result>
-class Lowered : public internal::ComputationText {
+class Lowered : public ComputationText {
  public:
-  Lowered(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
-      : internal::ComputationText(internal::text_of(*entry)), entry_(std::move(entry)), site_(site) {}
-
   /// The StableHLO text that the compiler gets.
   const std::string& as_text() const { return stablehlo; }
 
   /// The cost of a call for each device; its memory is 0 until it is compiled.
-  internal::Cost cost() const { return internal::cost_of(*entry_); }
+  Cost cost() const { return internal::cost_of(*entry_); }
 
   /// Compiles it, where no call and no compile() has. All processes whose devices take part must call it, as
   /// they would call the function. Throws what the compilation of a call throws.
@@ -93,6 +102,12 @@ class Lowered : public internal::ComputationText {
   }
 
  private:
+  template <class F>
+  friend class Jitted;
+
+  Lowered(std::shared_ptr<const internal::CallEntry> entry, const CallSite& site)
+      : ComputationText(internal::text_of(*entry)), entry_(std::move(entry)), site_(site) {}
+
   std::shared_ptr<const internal::CallEntry> entry_;
   CallSite site_;
 };
@@ -108,7 +123,7 @@ class Jitted {
   /// Calls the function. The first call with new shapes, dtypes, shardings or tree structure traces and
   /// compiles it.
   template <class... Args>
-  requires internal::Takes<F, std::decay_t<Args>...>
+  requires CallableWith<F, std::decay_t<Args>...>
   auto operator()(Args&&... args) const {
     return call(internal::PassedTypes<F&, std::decay_t<Args>...>(),
                 static_cast<const std::decay_t<Args>&>(args)...);
@@ -117,7 +132,7 @@ class Jitted {
   /// The result of a call with these arguments as arrays without elements (shape_of): the function is traced,
   /// not compiled. The placement of a result is not computed; it is reported as this process's first device.
   template <class... Args>
-  requires internal::Takes<F, Args...>
+  requires CallableWith<F, Args...>
   auto eval_shape(const Args&... args) const {
     return eval_shape_with(internal::PassedTypes<F&, Args...>(), args...);
   }
@@ -126,7 +141,7 @@ class Jitted {
   /// compiled or run. A call with such arguments goes on from there. Throws what a call throws but for
   /// compiling and running.
   template <class... Args>
-  requires internal::Takes<F, Args...>
+  requires CallableWith<F, Args...>
   auto lower(const Args&... args) const { return lower_with(internal::PassedTypes<F&, Args...>(), args...); }
 
  private:

@@ -68,12 +68,12 @@ TEST_F(KeptCalls, BeyondTheBound_TheLeastRecentlyUsedAreTracedAgain) {
 
 TEST_F(KeptCalls, UnusedTypes_AreForgottenByClearCaches_AndOthersStay) {
   const Array kept = ones({3, 1, 4, 1, 5});
-  const internal::ArrayType* type = kept.data()->type;
+  const internal::ArrayType* type = internal::data_of(kept)->type;
   for (std::int64_t n = 1; n < 100; ++n) zeros({n, 7});
   const std::size_t before = internal::num_kept_types();
   clear_caches();
   EXPECT_LT(internal::num_kept_types() + 90, before);
-  EXPECT_EQ(ones({3, 1, 4, 1, 5}).data()->type.get(), type);
+  EXPECT_EQ(internal::data_of(ones({3, 1, 4, 1, 5}))->type.get(), type);
 }
 
 /// A gradient, operations outside of a traced function and a pmap, with collectives, round after round; each

@@ -44,9 +44,9 @@ auto traced_by(auto tracing, F& function, const CallSite& site, std::type_identi
 ///   std::cout << to_string(make_program(f)(x, y));
 template <class F>
 auto make_program(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return
+      [ held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+        site = CallSite::from(where) ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::traced_by(&internal::program_of, held.function, site,
                                internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
@@ -56,9 +56,9 @@ auto make_program(F&& function, std::source_location where = std::source_locatio
 /// in their order: JAX's eval_shape.
 template <class F>
 auto eval_shape(F&& function, std::source_location where = std::source_location::current()) {
-  return [
-    held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return
+      [ held = internal::Held<std::decay_t<F>>{std::forward<F>(function)},
+        site = CallSite::from(where) ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::traced_by(&internal::shapes_of, held.function, site,
                                internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

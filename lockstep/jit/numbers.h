@@ -44,10 +44,14 @@ constexpr std::uint32_t subset(std::uint32_t i, std::uint32_t n) {
   return 0;
 }
 
-/// The types with which a function F is called for arguments of these types: numbers become Arrays, as many
-/// of them as F accepts.
+}  // namespace lockstep::internal
+
+namespace lockstep {
+
+/// The types with which jit and the transformations call a function F for arguments of these types: numbers
+/// become Arrays, as many of them as F accepts.
 template <class F, class... Args>
-class Passing {
+class ParameterTypes {
   static constexpr std::uint32_t kNumbers = (0 + ... + std::uint32_t{Number<Args>});
 
   /// The sets of numbers that may stay numbers, in the order in which they are tried. If there are many
@@ -55,7 +59,7 @@ class Passing {
   static constexpr bool kMany = kNumbers > 8;
   static constexpr std::uint32_t kSets = kMany ? 2 : std::uint32_t{1} << kNumbers;
   static constexpr std::uint32_t set(std::uint32_t i) {
-    return kMany ? (i == 0 ? 0 : ~std::uint32_t{0}) : subset(i, kNumbers);
+    return kMany ? (i == 0 ? 0 : ~std::uint32_t{0}) : internal::subset(i, kNumbers);
   }
 
   /// Whether argument i is a number in the set `kept`.
@@ -95,17 +99,22 @@ class Passing {
 
 /// Without numbers, which is the usual case, there is nothing to choose: cheap to compile.
 template <class F, class... Args>
-requires(!Number<Args> && ...) class Passing<F, Args...> {
+requires(!Number<Args> && ...) class ParameterTypes<F, Args...> {
  public:
   using Types = std::conditional_t<std::is_invocable_v<F, Args...>, std::tuple<Args...>, void>;
 };
 
-/// Whether a function of type F, kept as a value, can be called with arguments of these types.
+/// A function F that jit and the transformations, which keep it as a value, can call with arguments of these
+/// types. Where it does not accept a number, it gets a scalar Array of it.
 template <class F, class... Args>
-concept Takes = !std::is_void_v<typename Passing<std::decay_t<F>&, Args...>::Types>;
+concept CallableWith = !std::is_void_v<typename ParameterTypes<std::decay_t<F>&, Args...>::Types>;
+
+}  // namespace lockstep
+
+namespace lockstep::internal {
 
 template <class F, class... Args>
-using PassedTypes = std::type_identity<typename Passing<F, Args...>::Types>;
+using PassedTypes = std::type_identity<typename ParameterTypes<F, Args...>::Types>;
 
 /// The argument as a P: unchanged, or a number as an Array.
 template <class P, class A>

@@ -21,8 +21,6 @@
 
 namespace lockstep::internal {
 
-tree::Prefix<std::optional<int>> each_first_axis() { return 0; }
-
 class PmapCache {
  public:
   PmapCache(PmapOptions options, const CallSite& site);
@@ -212,8 +210,8 @@ std::vector<std::optional<int>> PmapCache::in_axes(std::span<const TreeArgument>
                                                    std::size_t i) const {
   const TreeArgument& argument = arguments[i];
   const TreeOption option{"pmap", "in_axes", "argument", site().to_string()};
-  const auto axes =
-      option.required_values<ShardingError>(options_.in_axes, i, argument.ref(), arguments.size());
+  const auto axes = option.values_or<ShardingError>(options_.in_axes, i, argument.ref(), arguments.size(),
+                                                    std::optional<int>(0));
   return argument.is_number() ? std::vector<std::optional<int>>(axes.size()) : axes;
 }
 
@@ -235,7 +233,8 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
   std::vector<bool> is_mapped;
   for (std::size_t i = 0; i < count; ++i) {
     const tree::TreeRef element = result->element(i);
-    const auto axes = option.required_values<ShardingError>(options.out_axes, i, element, count);
+    const auto axes =
+        option.values_or<ShardingError>(options.out_axes, i, element, count, std::optional<int>(0));
     std::size_t k = 0;
     element.for_each_leaf([&](const Array& array) {
       const std::optional<int> mapped = axes[k++];

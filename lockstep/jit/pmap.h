@@ -17,23 +17,18 @@
 
 namespace lockstep {
 
-namespace internal {
-/// 0 for all arrays, as first_axis of vmap.h.
-tree::Prefix<std::optional<int>> each_first_axis();
-}  // namespace internal
-
 struct PmapOptions {
   /// The name for collectives of the axis over all devices of all processes.
   std::string axis_name = "i";
 
   /// For each argument, the mapped dimension of its arrays, which has an entry for each local device; nullopt
   /// for arrays that every device gets as a whole. One value for all arrays, one for each, or tree::Rules by
-  /// path. A single value applies to all arguments.
-  tree::Prefix<std::optional<int>> in_axes = internal::each_first_axis();
+  /// path. A single value applies to all arguments. An empty list: 0 for all.
+  tree::Prefix<std::optional<int>> in_axes = {};
 
   /// The same for each result (each element of a tuple). A result with nullopt must be the same on all
   /// devices.
-  tree::Prefix<std::optional<int>> out_axes = internal::each_first_axis();
+  tree::Prefix<std::optional<int>> out_axes = {};
 
   /// The devices, of all participating processes, in the order of the axis; empty: all devices.
   std::vector<Device> devices = {};
@@ -59,7 +54,7 @@ class Pmapped {
         cache_(internal::make_pmap_cache(std::move(options), site)) {}
 
   template <class... Args>
-  requires internal::Takes<F, Args...>
+  requires CallableWith<F, Args...>
   auto operator()(const Args&... args) const { return call(internal::PassedTypes<F&, Args...>(), args...); }
 
  private:

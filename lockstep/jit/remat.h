@@ -77,7 +77,7 @@ auto remat(F&& function, RematOptions options, std::source_location where = std:
   return [
     held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, policy = std::move(options.policy),
     site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_remat(held.function, policy, site,
                                 internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

@@ -70,7 +70,7 @@ auto shard_map(F&& function, ShardMapOptions options,
   const CallSite site = CallSite::from(where);
   std::shared_ptr<State> state(new State{std::forward<F>(function), std::move(options),
                                          internal::make_jit_cache({.name = "shard_map"}, site)});
-  return [state = std::move(state)]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  return [state = std::move(state)]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return state->call(internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };
 }

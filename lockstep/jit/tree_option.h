@@ -47,6 +47,14 @@ struct TreeOption {
     return values<Error>(*all.at(all.size() == 1 ? 0 : i), i, tree);
   }
 
+  /// The same; an empty list gives each array `missing`.
+  template <class Error, class T>
+  std::vector<T> values_or(const tree::Prefix<T>& all, std::size_t i, tree::TreeRef tree, std::size_t count,
+                           T missing) const {
+    return all.size() == 0 ? std::vector<T>(tree.num_leaves(), missing)
+                           : required_values<Error>(all, i, tree, count);
+  }
+
   /// Throws an Error if a list has more than `count` values.
   template <class Error, class T>
   void check_at_most(const tree::Prefix<T>& all, std::size_t count) const {

@@ -12,8 +12,6 @@
 
 namespace lockstep::internal {
 
-tree::Prefix<int> first_axis() { return 0; }
-
 namespace {
 
 /// x with dimension `from` moved to `to`; the others keep their order.
@@ -98,7 +96,7 @@ std::vector<int> out_axes_of(const VmapOptions& options, tree::TreeRef result, c
   const std::size_t results = result.num_elements();
   std::vector<int> all;
   for (std::size_t i = 0; i < results; ++i) {
-    const auto these = option.required_values<ShapeError>(options.out_axes, i, result.element(i), results);
+    const auto these = option.values_or<ShapeError>(options.out_axes, i, result.element(i), results, 0);
     all.insert(all.end(), these.begin(), these.end());
   }
   return all;

@@ -16,19 +16,15 @@
 
 namespace lockstep {
 
-namespace internal {
-/// 0 for all arrays. Compiled once: a constructor of Prefix would be compiled by every program.
-tree::Prefix<int> first_axis();
-}  // namespace internal
-
 struct VmapOptions {
   /// For each argument of the function, the mapped dimension of its arrays: one for all of them, one for
   /// each, or tree::Rules by path; nullopt: the same array for all examples. Missing: 0. A value that is not
   /// in a list applies to all arguments.
   tree::Prefix<std::optional<int>> in_axes = {};
 
-  /// The same for each result (each element of a tuple or pair): the dimension of the examples.
-  tree::Prefix<int> out_axes = internal::first_axis();
+  /// The same for each result (each element of a tuple or pair): the dimension of the examples. An empty
+  /// list: 0 for all.
+  tree::Prefix<int> out_axes = {};
 
   /// The name of the axis of examples for collectives (psum, pmean, axis_index, ...) in the function.
   std::string axis_name = {};
@@ -64,7 +60,7 @@ auto vmap(F&& function, VmapOptions options = {},
   return [
     held = internal::Held<std::decay_t<F>>{std::forward<F>(function)}, options = std::move(options),
     site = CallSite::from(where)
-  ]<class... Args>(const Args&... args) requires internal::Takes<F, Args...> {
+  ]<class... Args>(const Args&... args) requires CallableWith<F, Args...> {
     return internal::call_vmap(held.function, options, site,
                                internal::PassedTypes<std::decay_t<F>&, Args...>(), args...);
   };

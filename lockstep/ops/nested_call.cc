@@ -52,7 +52,7 @@ std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
   std::map<const void*, std::size_t> places;
   for (const TracedProgram* traced : programs) {
     for (const Array& array : traced->captures) {
-      if (places.emplace(array.data().get(), all.size()).second) all.push_back(array);
+      if (places.emplace(internal::data_of(array).get(), all.size()).second) all.push_back(array);
     }
   }
   for (TracedProgram* traced : programs) {
@@ -60,7 +60,7 @@ std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
     std::vector<Var> inputs(all.size(), -1);
     const std::size_t own = program.inputs.size() - traced->captures.size();
     for (std::size_t i = 0; i < traced->captures.size(); ++i)
-      inputs[places.at(traced->captures[i].data().get())] = program.inputs[own + i];
+      inputs[places.at(internal::data_of(traced->captures[i]).get())] = program.inputs[own + i];
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] >= 0) continue;
       inputs[i] = static_cast<Var>(program.variables.size());

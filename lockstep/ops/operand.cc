@@ -64,10 +64,10 @@ Array kept_number(std::int64_t integer, double real, ElementType type) {
       0x9E3779B97F4A7C15;
   Kept& kept = recent[hash >> 59];
   // A caller that was given the array may have deleted it.
-  const bool there = kept.array.valid() && !kept.array.data()->shards.empty();
+  const bool there = kept.array.valid() && !internal::data_of(kept.array)->shards.empty();
   if (!there || kept.integer != integer || kept.real != bits || !(kept.type == type))
     kept = {integer, bits, type, host_number(integer, real, type)};
-  if (type == ElementType{DType::kF32, true}) kept.array.data()->number = real;
+  if (type == ElementType{DType::kF32, true}) internal::data_of(kept.array)->number = real;
   return kept.array;
 }
 

@@ -8,7 +8,7 @@ namespace lockstep::optim::internal {
 namespace {
 
 /// The second largest and the largest dimension; nullopt if the parameter is not factored.
-std::optional<std::pair<std::int64_t, std::int64_t>> factored_dims(const FactoredRms& rms,
+std::optional<std::pair<std::int64_t, std::int64_t>> factored_dims(const ScaleByFactoredRms& rms,
                                                                    const Shape& shape) {
   if (!rms.factored || shape.size() < 2) return std::nullopt;
   std::vector<std::size_t> dims(shape.size());
@@ -21,24 +21,25 @@ std::optional<std::pair<std::int64_t, std::int64_t>> factored_dims(const Factore
 
 }  // namespace
 
-Factored FactoredRms::init(const Array& parameter) const {
+Factored init_factored(const ScaleByFactoredRms& rms, const Array& parameter) {
   // On all devices that the parameter is on.
   const Array none = reshape(sum(zeros_like(parameter)), {1});
-  const auto dims = factored_dims(*this, parameter.shape());
+  const auto dims = factored_dims(rms, parameter.shape());
   if (!dims) return {{}, none, none, zeros_like(parameter)};
   auto without = [&](std::int64_t d) { return zeros_like(max(parameter, {.axis = Axes(d)})); };
   return {{}, without(dims->second), without(dims->first), none};
 }
 
-Factored FactoredRms::update(const Array& gradient, const Factored& before, const Array& count) const {
+Factored update_factored(const ScaleByFactoredRms& rms, const Array& gradient, const Factored& before,
+                         const Array& count) {
   const DType dtype = gradient.dtype();
-  const Array step = astype(count - step_offset + 1, scale_dtype(dtype));
-  const Array decay = 1.0 - power(step, -decay_rate);
-  const Array squares = square(gradient) + epsilon;
+  const Array step = astype(count - rms.step_offset + 1, scale_dtype(dtype));
+  const Array decay = 1.0 - power(step, -rms.decay_rate);
+  const Array squares = square(gradient) + rms.epsilon;
   auto mixed = [&](const Array& old, const Array& now) {
     return astype(decay * old + (1.0 - decay) * now, dtype);
   };
-  const auto dims = factored_dims(*this, gradient.shape());
+  const auto dims = factored_dims(rms, gradient.shape());
   if (!dims) {
     const Array v = mixed(before.v, squares);
     return {gradient * power(v, -0.5), before.v_row, before.v_col, v};

@@ -18,31 +18,32 @@ struct FactoredState {
   Params v_row, v_col, v;
 };
 
+struct ScaleByFactoredRms;
+
 namespace internal {
 /// The part of FactoredState for one parameter; after an update, also with `update`.
 struct Factored {
   Array update, v_row, v_col, v;
 };
-struct FactoredRms {
-  bool factored = true;
-  double decay_rate = 0.8;
-  std::int64_t step_offset = 0, min_dim_size_to_factor = 128;
-  double epsilon = 1e-30;
-
-  Factored init(const Array& parameter) const;
-  Factored update(const Array& gradient, const Factored& before, const Array& count) const;
-};
+Factored init_factored(const ScaleByFactoredRms& rms, const Array& parameter);
+Factored update_factored(const ScaleByFactoredRms& rms, const Array& gradient, const Factored& before,
+                         const Array& count);
 }  // namespace internal
 
 /// g / sqrt(v), where v is a mean of squares with decay 1 - count^-decay_rate. If the two largest dimensions
 /// of an array have at least min_dim_size_to_factor elements, v is the product of the means along each of the
 /// two, which takes the memory of two vectors.
-struct ScaleByFactoredRms : internal::FactoredRms {
+struct ScaleByFactoredRms {
+  bool factored = true;
+  double decay_rate = 0.8;
+  std::int64_t step_offset = 0, min_dim_size_to_factor = 128;
+  double epsilon = 1e-30;
+
   template <class Params>
   FactoredState<Params> init(const Params& params) const {
     FactoredState<Params> state{internal::zero_count(tree::leaves(params)), params, params, params};
     auto part = [&](Array internal::Factored::*field) {
-      return tree::map([&](const Array& p) { return FactoredRms::init(p).*field; }, params);
+      return tree::map([&](const Array& p) { return internal::init_factored(*this, p).*field; }, params);
     };
     state.v_row = part(&internal::Factored::v_row);
     state.v_col = part(&internal::Factored::v_col);
@@ -58,7 +59,8 @@ struct ScaleByFactoredRms : internal::FactoredRms {
     std::vector<Array> of_rows, of_columns, of_whole;
     auto next = [&](const Array& g) {
       const std::size_t i = of_rows.size();
-      internal::Factored one = FactoredRms::update(g, {{}, rows[i], columns[i], whole[i]}, state.count);
+      internal::Factored one =
+          internal::update_factored(*this, g, {{}, rows[i], columns[i], whole[i]}, state.count);
       of_rows.push_back(one.v_row);
       of_columns.push_back(one.v_col);
       of_whole.push_back(one.v);
@@ -76,7 +78,7 @@ inline ScaleByFactoredRms scale_by_factored_rms(bool factored = true, double dec
                                                 std::int64_t step_offset = 0,
                                                 std::int64_t min_dim_size_to_factor = 128,
                                                 double epsilon = 1e-30) {
-  return {{factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon}};
+  return {factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon};
 }
 
 struct AdafactorOptions {

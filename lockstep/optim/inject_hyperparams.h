@@ -34,9 +34,10 @@ struct InjectHyperparamsState {
   Inner inner_state;
 };
 
-namespace internal {
+/// Numbers, or schedules of them, by name.
 using HyperparamValues = std::map<std::string, std::variant<double, Schedule>>;
 
+namespace internal {
 /// The values at this count for these parameters: schedules are evaluated, numbers come from the state.
 std::map<std::string, Array> hyperparams_at(const HyperparamValues& values, const Array& count,
                                             const std::map<std::string, Array>& state,
@@ -49,7 +50,7 @@ std::map<std::string, Array> hyperparams_at(const HyperparamValues& values, cons
 template <class Make>
 struct InjectHyperparams {
   Make make;  ///< (const Hyperparams&) -> optimizer
-  internal::HyperparamValues values;
+  HyperparamValues values;
 
   template <class Params>
   auto init(const Params& params, SourceLocation where = SourceLocation::current()) const {
@@ -73,7 +74,7 @@ struct InjectHyperparams {
 ///   auto optimizer = inject_hyperparams([](const Hyperparams& h) { return adam(h["learning_rate"]); },
 ///                                       {{"learning_rate", 1e-3}});
 template <class Make>
-InjectHyperparams<Make> inject_hyperparams(Make make, internal::HyperparamValues values) {
+InjectHyperparams<Make> inject_hyperparams(Make make, HyperparamValues values) {
   return {std::move(make), std::move(values)};
 }
 

@@ -117,6 +117,11 @@ class PerLeaf {
 /// all, or a list of a PerLeaf for each tree.
 template <class T>
 class Prefix {
+  /// Whether a U is one value for all arrays, not a list.
+  template <class U>
+  static constexpr bool kIsForAll =
+      std::convertible_to<U, PerLeaf<T>> && !internal::is_vector<std::remove_cvref_t<U>>;
+
  public:
   Prefix() = default;
   Prefix(std::initializer_list<PerLeaf<T>> for_each) : trees_(for_each) {}
@@ -124,9 +129,7 @@ class Prefix {
   requires std::convertible_to<U, PerLeaf<T>> Prefix(const std::vector<U>& for_each)
       : trees_(for_each.begin(), for_each.end()) {}
   template <class U>
-  requires(std::convertible_to<U, PerLeaf<T>> && !internal::is_vector<std::remove_cvref_t<U>>)
-      Prefix(U&& for_all)
-      : for_all_(true), trees_{PerLeaf<T>(std::forward<U>(for_all))} {}
+  requires kIsForAll<U> Prefix(U&& for_all) : for_all_(true), trees_{PerLeaf<T>(std::forward<U>(for_all))} {}
 
   /// The number of trees in the list; 1 if it is one for all.
   std::size_t size() const { return trees_.size(); }

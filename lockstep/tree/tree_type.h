@@ -25,6 +25,10 @@ struct TreeType {
   /// The elements of a tuple or pair; any other tree has one element, itself.
   std::size_t num_elements;
   TreeRef (*element)(void* tree, std::size_t i);
+
+  /// The contents of type_of<T>.
+  template <class T>
+  static consteval TreeType make();
 };
 
 /// A reference to a tree. It may also refer to a const tree, which then must only be read.
@@ -102,10 +106,15 @@ inline constexpr std::size_t num_elements<T> = std::tuple_size_v<T>;
 
 }  // namespace internal
 
+template <class T>
+consteval TreeType TreeType::make() {
+  return {&internal::visit_at<T>, &internal::Tables<T>::copy, &internal::Tables<T>::destroy,
+          internal::num_elements<T>, &internal::Tables<T>::element};
+}
+
 /// Not const, so that a linker never merges the tables of two types.
 template <class T>
-inline TreeType type_of{&internal::visit_at<T>, &internal::Tables<T>::copy, &internal::Tables<T>::destroy,
-                        internal::num_elements<T>, &internal::Tables<T>::element};
+inline constinit TreeType type_of = TreeType::make<T>();
 
 template <class T>
 TreeRef tree_ref(const T& tree) {

@@ -108,19 +108,19 @@ TEST(TreeType, TypesOfEqualLayout_Differ) {
 
 TEST(AnyTree, IsDestroyedOnce) {
   const Array array(1);
-  const auto before = array.data().use_count();
+  const auto before = internal::data_of(array).use_count();
   {
     tree::AnyTree first = tree::AnyTree::copy_of(tree::tree_ref(array)), second;
     EXPECT_FALSE(second.valid());
     second = std::move(first);
     tree::AnyTree third = std::move(second);
-    EXPECT_EQ(array.data().use_count(), before + 1);
+    EXPECT_EQ(internal::data_of(array).use_count(), before + 1);
     const tree::TreeType& type = *third->type;
     void* released = third.release();
     EXPECT_FALSE(third.valid());
     type.destroy(released);
   }
-  EXPECT_EQ(array.data().use_count(), before);
+  EXPECT_EQ(internal::data_of(array).use_count(), before);
 }
 
 }  // namespace
