@@ -28,9 +28,9 @@ FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".json": "json", ".proto": "protobuf"}
 
 
-def doxygen(folder):
-    """The headers as XML. Doxygen's warnings about specialisations of std and fmt, which are not shown, are none."""
-    Reference.stage(ROOT, folder / "headers")
+def doxygen(root, folder):
+    """The headers of a tree as XML. Doxygen's warnings about specialisations of std and fmt, which are not shown, are none."""
+    Reference.stage(root, folder / "headers")
     options = (ROOT / "docs/site/Doxyfile").read_text() + f"\nINPUT = lockstep\nOUTPUT_DIRECTORY = {folder}\n"
     result = subprocess.run(["doxygen", "-"], input=options, cwd=folder / "headers", capture_output=True, text=True)
     warnings = [line for line in result.stderr.splitlines() if line and "scope for class" not in line]
@@ -135,7 +135,59 @@ def build(mkdocs, config, pages, site):
     return "\n".join(broken_links(site))
 
 
+# Declarations that name something in a namespace `internal`, and what does not count.
+DECLARATIONS = """
+namespace lockstep::internal {
+struct Hidden {};
+template <class T> concept Works = true;
+}
+namespace lockstep {
+internal::Hidden bad_result();
+void bad_parameter(const internal::Hidden& hidden);
+int bad_default(int n = internal::n);
+template <class T> requires internal::Works<T> void bad_requirement(T t);
+template <internal::Works T> void bad_template(T t);
+inline int bad_value = internal::n;
+template <class T> concept BadConcept = internal::Works<T>;
+using bad_alias = internal::Hidden;
+class BadBase : public internal::Hidden {};
+template <class T> requires internal::Works<T> class BadClass {};
+struct Members {
+  int bad_member = internal::n;
+  void bad_method(internal::Hidden hidden);
+  static internal::Hidden bad_static();
+};
+auto bad_function() { return []<class T>(T t) requires internal::Works<T> {}; }
+/// Unlike internal::n, a comment names what it likes.
+int good(int n) { return internal::n + n; }
+inline int good_value = []() -> int { return internal::n; }();
+class Good : internal::Hidden {
+ public:
+  int of(int n) { return internal::n + n; }
+ private:
+  internal::Hidden hidden_;
+};
+}
+"""
+
+
+def self_test_names(folder):
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        root = Path(name)
+        for path, text in (("cmake/public_headers.txt", ""), ("lockstep/jit/names.h", DECLARATIONS),
+                           ("lockstep/lockstep.h", '#include "lockstep/jit/names.h"\n')):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        doxygen(root, root)
+        lines = DECLARATIONS.split("\n")
+        found = {lines[int(name.split(":")[1]) - 1] for name in Reference(root, root / "xml").internal_names()}
+        expected = {line for line in lines if re.search("bad", line, re.IGNORECASE)}
+        if found != expected:
+            sys.exit(f"build_docs: self-test: not found {expected - found}, wrongly found {found - expected}")
+
+
 def self_test(folder, mkdocs):
+    self_test_names(folder)
     good = "# A\n\n[page](b.md#b) <a href='b.html#b'>page</a> [out](https://example.org)\n"
     cases = [(good, ""),
              (good.replace("b.md", "c.md"), "contains a link 'c.md#b', but the target 'c.md' is not found"),
@@ -163,7 +215,7 @@ def main():
         return self_test(folder, mkdocs)
     for name in ("headers", "xml", "pages", "site"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    doxygen(folder)
+    doxygen(ROOT, folder)
     pages = Pages(folder / "pages")
     for name, page in ROOT_PAGES.items():
         pages.add(ROOT / name, page)
@@ -172,6 +224,9 @@ def main():
     pages.add_sources()
     shutil.copytree(ROOT / "docs" / "pictures", folder / "pages" / "pictures")
     reference = Reference(ROOT, folder / "xml")
+    if names := list(reference.internal_names()):
+        sys.exit("build_docs: these declarations of public headers name what is internal; give that a public name, or "
+                 "name it in their bodies\n" + "\n".join(names))
     for name in reference.headers:
         if text := reference.page(name):
             pages.write(f"reference/{name}.md", text)

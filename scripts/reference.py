@@ -44,6 +44,8 @@ FURTHER = "cmake/public_headers.txt"
 CODE = re.compile(r"^(\s*///(?: (?![- \d]).*)?)"
                   r"((?:\n\s*///  +(?!- )\S.*)+(?:\n\s*///(?:  +\S.*)?)*(?<=\S)(?<!///))$", re.MULTILINE)
 KINDS = ("enum", "typedef", "function", "variable", "friend")
+# The parts of a declaration in Doxygen's XML.
+DECLARED = ("templateparamlist", "type", "argsstring", "initializer", "requiresclause", "basecompoundref", "enumvalue")
 INLINE = {"computeroutput": "code", "bold": "strong", "emphasis": "em"}
 BLOCKS = {"itemizedlist": "ul", "orderedlist": "ol", "listitem": "li", "verbatim": "pre"}
 SYMBOLS = {"ndash": "–", "mdash": "—", "linebreak": "<br>", "nonbreakablespace": "&nbsp;"}
@@ -104,7 +106,7 @@ class Reference:
 
     def add_namespace(self, namespace):
         name = namespace.findtext("compoundname")
-        if not name.startswith("lockstep") or "internal" in name.split("::"):
+        if not name.startswith("lockstep") or is_internal(name):
             return
         members = [member for section in namespace.findall("sectiondef") for member in section.findall("memberdef")
                    if member.get("kind") in KINDS and file_of(member) in self.entries]
@@ -129,6 +131,24 @@ class Reference:
         if any(part in ("internal", "std", "fmt") for part in name.split("::")):
             return
         self.entries[file_of(compound)].append(Entry(name, line_of(compound), node=compound))
+
+    def internal_names(self):
+        """Yields each declaration that names something in a namespace `internal`. Bodies may do so; of them it only
+        reads what the functions that they return require."""
+        for compound in self.compounds.values():
+            name = compound.findtext("compoundname")
+            if file_of(compound) not in self.entries and compound.get("kind") != "namespace" or is_internal(name):
+                continue
+            parts = [part for part in compound if part.tag != "basecompoundref" or part.get("prot") == "public"]
+            if mentions_internal(parts):
+                yield f"{file_of(compound)}:{line_of(compound)}: {name}"
+            for member in compound.findall("sectiondef/memberdef"):
+                if file_of(member) in self.entries and member.get("prot") != "private" and mentions_internal(member):
+                    yield f"{file_of(member)}:{line_of(member)}: {member.findtext('qualifiedname')}"
+        for header in self.entries:
+            for number, line in enumerate(self.source(header), 1):
+                if re.search(r"\brequires\b.*\binternal::", line):
+                    yield f"{header}:{number}: {line.strip()}"
 
     def gap(self, header, first, second):
         """Whether an empty line stands between two lines of a header."""
@@ -275,6 +295,16 @@ def with_pages(text):
 def slug(name):
     """An anchor: operators and the like by their characters' numbers, so that no two are the same."""
     return "".join(c if c.isalnum() or c in "_-." else "-" if c in ": " else f"-{ord(c):x}" for c in name).strip("-")
+
+
+def is_internal(name):
+    return "internal" in name.split("::")
+
+
+def mentions_internal(parts):
+    """Whether one of these parts of a declaration, without comments and bodies, names something in `internal`."""
+    texts = ["".join(part.itertext()) for part in parts if part.tag in DECLARED]
+    return any("internal::" in re.sub(r"^= *\[.*", "", text, flags=re.DOTALL) for text in texts)
 
 
 def file_of(node):
