@@ -18,6 +18,7 @@
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/disable_jit.h"
 #include "lockstep/array/host_memory.h"
+#include "lockstep/array/host_view.h"
 #include "lockstep/array/make_array.h"
 #include "lockstep/array/multihost.h"
 #include "lockstep/array/print.h"

@@ -159,7 +159,7 @@ ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) 
 }  // namespace
 
 Array array_from_host(const void* source, DType dtype, const Shape& shape, bool weak_type,
-                      std::shared_ptr<const void> owner) {
+                      std::shared_ptr<const void> owner, bool must_not_copy) {
   check_before_end("array");
   runtime::Runtime& runtime = runtime::Runtime::get();
   std::vector<pjrt::Buffer> shards;
@@ -169,6 +169,7 @@ Array array_from_host(const void* source, DType dtype, const Shape& shape, bool 
                             first_device_type(dtype, shape, weak_type)->sharding, false);
   shards.push_back(runtime.put(source, dtype, shape, runtime.local_devices().front(), use,
                                std::const_pointer_cast<void>(std::move(owner))));
+  if (must_not_copy) check_in_place("[array]", shards.back(), source, runtime.local_devices().front());
   return make_array(first_device_type(dtype, shape, weak_type), std::move(shards));
 }
 

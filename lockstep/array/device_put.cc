@@ -33,9 +33,10 @@ using HeldParts = std::vector<std::vector<std::int64_t>>;
 
 /// A concrete array over the sharding from host data of shape `held`, which has the parts of this process's
 /// devices one after the other. The data is copied if `owner` is null; otherwise contiguous parts may use it
-/// in place and hold the owner.
+/// in place and hold the owner. With `must_not_copy`, throws Error if a part is not in place.
 Array spread(const char* data, const Shape& held, const HeldParts& held_parts, const Sharding& sharding,
-             const Aval& aval, const std::shared_ptr<const void>& owner = nullptr) {
+             const Aval& aval, const std::shared_ptr<const void>& owner = nullptr,
+             bool must_not_copy = false) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   if (runtime.described()) return internal::without_elements(aval, sharding, true);
   auto indices = sharding.device_indices(aval.shape);
@@ -64,6 +65,14 @@ Array spread(const char* data, const Shape& held, const HeldParts& held_parts, c
         keeper = std::const_pointer_cast<void>(owner);
       }
     } else {
+      if (must_not_copy && part_bytes != 0) {
+        fail(
+            "[device_put] the elements would be copied: the part of {}, of shape {}, is not contiguous in "
+            "elements of "
+            "shape {} (at {}); split only the first dimension, or allow the copy with HostCopy::kIfNeeded",
+            sharding.devices()[static_cast<std::size_t>(position)].to_string(), to_string(part_shape),
+            to_string(held), CallSiteScope::current().to_string());
+      }
       char* part;
       if (part_bytes >= kWorthKeeping) {
         keeper = internal::aligned_memory(part_bytes);
@@ -80,6 +89,7 @@ Array spread(const char* data, const Shape& held, const HeldParts& held_parts, c
     }
     Device device = sharding.devices()[static_cast<std::size_t>(position)];
     shards.push_back(runtime.put(source, aval.dtype, part_shape, device, use, std::move(keeper)));
+    if (must_not_copy) internal::check_in_place("[device_put]", shards.back(), source, device);
   }
   return internal::make_array(internal::intern(aval, sharding, true), std::move(shards));
 }
@@ -260,18 +270,19 @@ namespace internal {
 
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
                               const std::optional<Shape>& global_shape, const CallSite& site,
-                              std::shared_ptr<const void> owner) {
+                              std::shared_ptr<const void> owner, bool must_not_copy) {
   CallSiteScope scope(site);
   LocalPart part = local_part("[make_array_from_process_local_data]", sharding, dtype, shape, global_shape);
   return spread(static_cast<const char*>(data), shape, part.parts, sharding,
-                Aval{dtype, std::move(part.global), false, {}}, owner);
+                Aval{dtype, std::move(part.global), false, {}}, owner, must_not_copy);
 }
 
 Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-               std::shared_ptr<const void> owner) {
+               std::shared_ptr<const void> owner, bool must_not_copy) {
   const Aval aval{dtype, shape, false, {}};
   check_divisible(aval, sharding.spec(), sharding.mesh(), "device_put");
-  return spread(static_cast<const char*>(data), shape, HeldParts(shape.size()), sharding, aval, owner);
+  return spread(static_cast<const char*>(data), shape, HeldParts(shape.size()), sharding, aval, owner,
+                must_not_copy);
 }
 
 }  // namespace internal

@@ -33,14 +33,15 @@ Shape local_to_global_shape(const Sharding& sharding, const Shape& local_shape,
 namespace internal {
 
 /// See make_array_from_process_local_data; shape, dtype and data are those of the local data. The data is
-/// copied if `owner` is null; otherwise the array may use the memory in place and holds the owner.
+/// copied if `owner` is null; otherwise the array may use the memory in place and holds the owner. With
+/// `must_not_copy`, throws Error if a part is not in place.
 Array from_process_local_data(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
                               const std::optional<Shape>& global_shape, const CallSite& site,
-                              std::shared_ptr<const void> owner = nullptr);
+                              std::shared_ptr<const void> owner = nullptr, bool must_not_copy = false);
 
 /// The same for the whole array.
 Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
-               std::shared_ptr<const void> owner);
+               std::shared_ptr<const void> owner, bool must_not_copy = false);
 
 }  // namespace internal
 

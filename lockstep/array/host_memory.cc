@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/array/host_memory.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/host.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/pjrt/buffer.h"
 
 namespace lockstep {
 
@@ -26,6 +30,19 @@ std::shared_ptr<void> aligned_memory(std::size_t bytes) {
   return {memory, std::free};
 }
 
+void check_in_place(std::string_view what, const pjrt::Buffer& buffer, const void* source, Device device) {
+  const void* place = buffer.host_pointer();
+  if (place == source || buffer.size_bytes() == 0) return;
+  const auto behind = reinterpret_cast<std::uintptr_t>(source) % HostMemory::kAlignment;
+  fail(
+      "{} the elements would be copied: {} {} (at {}); {}allow the copy with HostCopy::kIfNeeded", what,
+      place == nullptr ? fmt::format("the host cannot read the memory of {}", device.to_string())
+                       : fmt::format("those of {} begin", device.to_string()),
+      place == nullptr ? "" : fmt::format("{} bytes behind a multiple of {}", behind, HostMemory::kAlignment),
+      CallSiteScope::current().to_string(),
+      place == nullptr ? "" : "make the memory with HostMemory::allocate, or ");
+}
+
 }  // namespace internal
 
 HostMemory::HostMemory(const void* data, std::size_t count, DType dtype, Shape shape,
@@ -35,6 +52,30 @@ HostMemory::HostMemory(const void* data, std::size_t count, DType dtype, Shape s
       num_elements(shape_) != static_cast<std::int64_t>(count)) {
     fail<ShapeError>("[HostMemory] {} elements do not fill shape {}", count, to_string(shape_));
   }
+}
+
+HostMemory::HostMemory(const HostView& view, std::shared_ptr<const void> owner, HostCopy copy,
+                       std::source_location where)
+    : data_(view.data()), dtype_(view.dtype()), shape_(view.shape()), owner_(std::move(owner)), copy_(copy) {
+  if (view.is_row_major()) return;
+  if (copy == HostCopy::kMustNotCopy) {
+    fail(
+        "[HostMemory] the elements would be copied: strides [{}] are not those of row-major elements of "
+        "shape {} "
+        "(at {}); allow the copy with HostCopy::kIfNeeded",
+        fmt::join(view.strides(), ", "), to_string(shape_), CallSite::from(where).to_string());
+  }
+  owner_ = internal::row_major_copy(view);
+  data_ = owner_.get();
+}
+
+bool HostMemory::is_used_by(const Array& x, std::source_location where) const {
+  const auto* begin = static_cast<const char*>(data_);
+  const auto* end = begin + static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_);
+  return std::ranges::all_of(x.addressable_shards(where), [&](const Shard& shard) {
+    const auto* part = static_cast<const char*>(shard.data);
+    return std::less_equal<>()(begin, part) && std::less<>()(part, end);
+  });
 }
 
 HostMemory HostMemory::allocate(DType dtype, Shape shape) {
@@ -61,12 +102,14 @@ void* HostMemory::writable(DType dtype) const {
 
 Array array(HostMemory memory, std::source_location where) {
   CallSiteScope scope(CallSite::from(where));
-  return internal::array_from_host(memory.data(), memory.dtype(), memory.shape(), false, memory.owner());
+  return internal::array_from_host(memory.data(), memory.dtype(), memory.shape(), false, memory.owner(),
+                                   memory.copy() == HostCopy::kMustNotCopy);
 }
 
 Array device_put(HostMemory memory, const Sharding& sharding, std::source_location where) {
   CallSiteScope scope(CallSite::from(where));
-  return internal::put_host(sharding, memory.data(), memory.dtype(), memory.shape(), memory.owner());
+  return internal::put_host(sharding, memory.data(), memory.dtype(), memory.shape(), memory.owner(),
+                            memory.copy() == HostCopy::kMustNotCopy);
 }
 
 Array make_array_from_process_local_data(const Sharding& sharding, HostMemory local_data,
@@ -74,7 +117,7 @@ Array make_array_from_process_local_data(const Sharding& sharding, HostMemory lo
                                          std::source_location where) {
   return internal::from_process_local_data(sharding, local_data.data(), local_data.dtype(),
                                            local_data.shape(), global_shape, CallSite::from(where),
-                                           local_data.owner());
+                                           local_data.owner(), local_data.copy() == HostCopy::kMustNotCopy);
 }
 
 }  // namespace lockstep

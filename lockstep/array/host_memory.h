@@ -10,9 +10,16 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
+#include "lockstep/array/host_view.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+
+/// What happens to host memory that an array cannot use in place.
+enum class HostCopy : std::uint8_t {
+  kIfNeeded,     ///< the array has a copy
+  kMustNotCopy,  ///< Error, which says why: the strides, the alignment, a part that is not contiguous, a GPU
+};
 
 /// Dense row-major elements in host memory, with their owner. An array made from it uses this memory in place
 /// if the device's plugin allows it: on CPU, each contiguous part that begins at a multiple of kAlignment
@@ -25,8 +32,16 @@ class HostMemory {
   /// The caller's own memory. `owner` is released, on any thread, when no array needs the memory any more.
   /// Throws ShapeError if the number of elements is not that of the shape.
   template <class T>
-  HostMemory(std::span<const T> elements, Shape shape, std::shared_ptr<const void> owner)
-      : HostMemory(elements.data(), elements.size(), dtype_of<T>, std::move(shape), std::move(owner)) {}
+  HostMemory(std::span<const T> elements, Shape shape, std::shared_ptr<const void> owner,
+             HostCopy copy = HostCopy::kIfNeeded)
+      : HostMemory(elements.data(), elements.size(), dtype_of<T>, std::move(shape), std::move(owner)) {
+    copy_ = copy;
+  }
+
+  /// The same for elements at strides. They are used in place if they are dense and row-major; otherwise they
+  /// are copied now, and the owner is released.
+  HostMemory(const HostView& view, std::shared_ptr<const void> owner, HostCopy copy = HostCopy::kIfNeeded,
+             std::source_location where = std::source_location::current());
 
   /// Takes over the vector. Its memory is aligned to at most 16 bytes, so most vectors are copied anyway;
   /// memory from `allocate` is not.
@@ -49,6 +64,11 @@ class HostMemory {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  HostCopy copy() const { return copy_; }
+
+  /// Whether all parts of x on this process's devices are in this memory, not in copies of it. Keep a copy of
+  /// this object, which shares the memory, to ask. Blocks until x is computed.
+  bool is_used_by(const Array& x, std::source_location where = std::source_location::current()) const;
 
  private:
   HostMemory(const void* data, std::size_t count, DType dtype, Shape shape,
@@ -63,6 +83,7 @@ class HostMemory {
   Shape shape_;
   std::shared_ptr<const void> owner_;
   bool writable_ = false;
+  HostCopy copy_ = HostCopy::kIfNeeded;
 };
 
 /// An array of it on this process's first device, as `array` makes from a vector.
