@@ -309,10 +309,29 @@ bool Array::is_deleted() const {
          !data_->type->sharding.addressable_positions(runtime::Runtime::get().process_index()).empty();
 }
 
-void Array::check_single() const {
-  if (size() != 1)
-    fail<ShapeError>("[item] expected an array of one element, got {} (at {})", lockstep::to_string(aval()),
-                     CallSiteScope::current().to_string());
+const void* Array::in_place(std::string_view what, DType as) const {
+  const internal::ArrayData& data = concrete(*this, what);
+  const std::string where = CallSiteScope::current().to_string();
+  if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
+    fail<DTypeError>(
+        "{} the elements of {} cannot be read as {} (at {}); convert with astype, or read the C++ type of {}",
+        what, lockstep::to_string(aval()), name(as), where, name(dtype()));
+  }
+  internal::check_has_elements(data, what);
+  if (data.shards.empty() || !data.type->sharding.is_fully_replicated()) {
+    fail<ShardingError>(
+        "{} no device of this process holds the whole of {} with {} (at {}); read its parts with "
+        "addressable_shards(), "
+        "or a copy of the whole with to_host",
+        what, lockstep::to_string(aval()), data.type->sharding.to_string(), where);
+  }
+  await_or_fail(data.shards.front());
+  const void* elements = data.shards.front().host_pointer();
+  if (elements == nullptr && size() != 0) {
+    fail("{} the host cannot read the memory of {}, where {} is (at {}); copy its elements with to_host",
+         what, data.type->sharding.to_string(), lockstep::to_string(aval()), where);
+  }
+  return elements;
 }
 
 void Array::copy_to_host(void* destination, DType as) const {

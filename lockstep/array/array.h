@@ -9,6 +9,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,11 +24,20 @@ namespace lockstep {
 class Array;
 class Index;
 class IndexUpdate;
+template <class T>
+class ArrayView;
+
+class Array;
 
 namespace internal {
 struct ArrayData;
 Array array_with(std::shared_ptr<ArrayData> data);
 const std::shared_ptr<ArrayData>& data_of(const Array& array);
+struct Elements;
+Elements elements_in_place(const Array& x, std::string_view what, DType dtype);
+
+template <class T, class... Others>
+concept OneOf = (std::same_as<T, Others> || ...);
 }  // namespace internal
 
 /// A type of characters, which C++ counts among the integers.
@@ -127,15 +137,33 @@ class Array {
     return values;
   }
 
-  /// The only element of an array of size 1. As to_host.
+  /// The only element of an array of size 1, as a T: of the same kind or a wider one (bool, integer,
+  /// floating, complex, in this order). A floating number is rounded to T. Blocks. Throws ShapeError for
+  /// another size, DTypeError for a narrower kind and for an integer that T cannot represent, and otherwise
+  /// as to_host.
   template <class T>
   T item(std::source_location where = std::source_location::current()) const {
     CallSiteScope scope(CallSite::from(where));
     T value;
-    check_single();
-    copy_to_host(&value, dtype_of<T>);
+    read_item(&value, dtype_of<T>);
     return value;
   }
+
+  /// The elements in place, row-major, without a copy. They are there as long as an array has them: until the
+  /// last handle is gone, or one is deleted or donated. Blocks. Throws DTypeError if T is not the C++ type of
+  /// the dtype (bool may also be read as std::uint8_t), ShardingError if no device of this process holds the
+  /// whole array, and Error if the host cannot read the device's memory, as on GPUs.
+  template <class T>
+  std::span<const T> span(std::source_location where = std::source_location::current()) const& {
+    CallSiteScope scope(CallSite::from(where));
+    return {static_cast<const T*>(in_place("[span]", dtype_of<T>)), static_cast<std::size_t>(size())};
+  }
+  template <class T>
+  std::span<const T> span(std::source_location where = std::source_location::current()) const&& = delete;
+
+  /// As span, with the shape and strides, and it keeps the elements itself. See lockstep/array/array_view.h.
+  template <class T>
+  ArrayView<T> view(std::source_location where = std::source_location::current()) const;
 
   /// As to_host, into size() elements at `destination`. A bool array is read as bool or u8.
   void copy_to_host(void* destination, DType dtype) const;
@@ -152,11 +180,13 @@ class Array {
   friend const std::shared_ptr<internal::ArrayData>& internal::data_of(const Array& array);
 
   explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}
+  friend internal::Elements internal::elements_in_place(const Array&, std::string_view, DType);
 
   void set_bool(bool value);
   void set_real(double value);
   void set_integer(std::int64_t value, bool is_unsigned, const std::source_location& where);
-  void check_single() const;
+  void read_item(void* value, DType dtype) const;
+  const void* in_place(std::string_view what, DType dtype) const;
 
   std::shared_ptr<internal::ArrayData> data_;
 };

@@ -8,6 +8,7 @@
 #include <future>
 #include <numeric>
 
+#include "lockstep/array/array_view.h"
 #include "lockstep/array/computation.h"
 #include "lockstep/array/data.h"
 #include "lockstep/array/device_put.h"
@@ -152,6 +153,18 @@ TEST(HostMemory, DonatedToAComputation_IsNotWrittenTo) {
   EXPECT_EQ(std::vector<float>(memory.elements.begin(), memory.elements.end()), ascending(64));
   held.reset();
   EXPECT_TRUE(memory.will_be_freed());
+}
+
+TEST(Donation, OfAnArrayThatIsViewed_LeavesTheElements) {
+  Array x = array(HostView(ascending(64)));
+  const ArrayView<float> view = x.view<float>();
+  Array twice = doubled_in_place(x);
+  EXPECT_TRUE(x.is_deleted());
+  EXPECT_EQ(twice.to_host<float>()[63], 126);
+  EXPECT_EQ(view(63), 63);
+  // Where nobody looks, the memory is reused.
+  const void* place = twice.addressable_shards()[0].data;
+  EXPECT_EQ(doubled_in_place(twice).addressable_shards()[0].data, place);
 }
 
 TEST(Donation, PartsGatheredFromColumns_AreReusedForTheResult) {
