@@ -19,11 +19,22 @@
 #include "lockstep/program/aval.h"
 #include "lockstep/sharding/sharding.h"
 
+// Before C++23, x[1, 2] is x[2]; then it does not compile. (A comma in brackets is deprecated, and g++ and
+// clang warn.)
+#if __cplusplus <= 202002L && defined(__clang__)
+#pragma clang diagnostic error "-Wdeprecated-comma-subscript"
+#elif __cplusplus <= 202002L && defined(__GNUC__)
+#pragma GCC diagnostic error "-Wcomma-subscript"
+#endif
+
 namespace lockstep {
 
 class Array;
+class Axes;
 class Index;
 class IndexUpdate;
+class Operand;
+struct ReduceOptions;
 template <class T>
 class ArrayView;
 
@@ -96,6 +107,10 @@ class Array {
   std::int64_t ndim() const { return aval().rank(); }
   std::int64_t size() const { return aval().num_elements(); }
 
+  /// The bytes of one element, and of all.
+  std::int64_t itemsize() const { return static_cast<std::int64_t>(size_of(dtype())); }
+  std::int64_t nbytes() const { return size() * itemsize(); }
+
   /// Whether it is a value within a traced function, which has no elements yet.
   bool is_tracer() const;
 
@@ -105,6 +120,50 @@ class Array {
   Array operator[](std::initializer_list<Index> indices) const;
   IndexUpdate at(const Index& index) const;
   IndexUpdate at(std::initializer_list<Index> indices) const;
+#if __cpp_multidimensional_subscript >= 202110L
+  /// x[1, 2] is x[{1, 2}].
+  template <class... Others>
+  requires(sizeof...(Others) > 0) Array operator[](const Index& first, const Others&... others) const;
+#endif
+
+  /// The functions of the same names in lockstep/ops/ with the array as the first operand: x.sum(0) is sum(x,
+  /// 0). `T()` is transpose() and `flatten()` is ravel(). Include <lockstep/ops/ops.h>, or all of Lockstep,
+  /// for what they take: x.sum({.axis = 0, .keepdims = true}).
+  using Where = std::source_location;
+  Array astype(DType dtype, Where where = Where::current()) const;
+  Array reshape(const Shape& shape, Where where = Where::current()) const;
+  Array ravel(Where where = Where::current()) const;
+  Array flatten(Where where = Where::current()) const;
+  Array transpose(const std::vector<std::int64_t>& axes = {}, Where where = Where::current()) const;
+  Array T(Where where = Where::current()) const;
+  Array squeeze(Where where = Where::current()) const;
+  Array squeeze(const Axes& axis, Where where = Where::current()) const;
+  Array sum(Where where = Where::current()) const;
+  Array sum(std::int64_t axis, Where where = Where::current()) const;
+  Array sum(const ReduceOptions& options, Where where = Where::current()) const;
+  Array prod(Where where = Where::current()) const;
+  Array prod(std::int64_t axis, Where where = Where::current()) const;
+  Array prod(const ReduceOptions& options, Where where = Where::current()) const;
+  Array mean(Where where = Where::current()) const;
+  Array mean(std::int64_t axis, Where where = Where::current()) const;
+  Array mean(const ReduceOptions& options, Where where = Where::current()) const;
+  Array max(Where where = Where::current()) const;
+  Array max(std::int64_t axis, Where where = Where::current()) const;
+  Array max(const ReduceOptions& options, Where where = Where::current()) const;
+  Array min(Where where = Where::current()) const;
+  Array min(std::int64_t axis, Where where = Where::current()) const;
+  Array min(const ReduceOptions& options, Where where = Where::current()) const;
+  Array any(Where where = Where::current()) const;
+  Array any(std::int64_t axis, Where where = Where::current()) const;
+  Array any(const ReduceOptions& options, Where where = Where::current()) const;
+  Array all(Where where = Where::current()) const;
+  Array all(std::int64_t axis, Where where = Where::current()) const;
+  Array all(const ReduceOptions& options, Where where = Where::current()) const;
+  Array argmax(Where where = Where::current()) const;
+  Array argmax(std::int64_t axis, Where where = Where::current()) const;
+  Array argmin(Where where = Where::current()) const;
+  Array argmin(std::int64_t axis, Where where = Where::current()) const;
+  Array dot(const Operand& other) const;
 
   /// How the array is split over devices. Throws TraceError for a tracer.
   const Sharding& sharding() const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
 #include <source_location>
@@ -48,8 +50,16 @@ Array one_hot(const Operand& indices, std::int64_t classes, DType dtype = DType:
 
 /// An array with a copy of data from host memory, in row-major order, with the dtype that corresponds to T
 /// (double: f64). Throws ShapeError unless the number of values is the number of elements of the shape.
-template <class T>
-Array array(std::span<const T> values, const Shape& shape, SourceLocation where = SourceLocation::current());
+template <class T, std::size_t kExtent>
+Array array(std::span<T, kExtent> values, const Shape& shape,
+            SourceLocation where = SourceLocation::current());
+template <class T, std::size_t kExtent>
+Array array(std::span<T, kExtent> values, SourceLocation where = SourceLocation::current());
+template <class T, std::size_t kSize>
+Array array(const std::array<T, kSize>& values, const Shape& shape,
+            SourceLocation where = SourceLocation::current());
+template <class T, std::size_t kSize>
+Array array(const std::array<T, kSize>& values, SourceLocation where = SourceLocation::current());
 template <class T>
 Array array(const std::vector<T>& values, const Shape& shape,
             SourceLocation where = SourceLocation::current());
@@ -66,6 +76,11 @@ template <class T>
 Array array(std::initializer_list<std::initializer_list<T>> rows,
             SourceLocation where = SourceLocation::current());
 
+/// The elements at `values`, of which there must be as many as the shape has. For strides, see
+/// lockstep/array/host_view.h.
+template <class T>
+Array array(const T* values, const Shape& shape, SourceLocation where = SourceLocation::current());
+
 namespace ops {
 /// Checks the number of values against the shape, and makes the array.
 Array from_host(const void* data, std::size_t count, DType dtype, const Shape& shape,
@@ -73,9 +88,29 @@ Array from_host(const void* data, std::size_t count, DType dtype, const Shape& s
 [[noreturn]] void fail_ragged(std::size_t first, std::size_t other, const SourceLocation& where);
 }  // namespace ops
 
-template <class T>
-Array array(std::span<const T> values, const Shape& shape, SourceLocation where) {
+template <class T, std::size_t kExtent>
+Array array(std::span<T, kExtent> values, const Shape& shape, SourceLocation where) {
   return ops::from_host(values.data(), values.size(), dtype_of<T>, shape, where);
+}
+
+template <class T, std::size_t kExtent>
+Array array(std::span<T, kExtent> values, SourceLocation where) {
+  return array(values, Shape{static_cast<std::int64_t>(values.size())}, where);
+}
+
+template <class T, std::size_t kSize>
+Array array(const std::array<T, kSize>& values, const Shape& shape, SourceLocation where) {
+  return array(std::span(values), shape, where);
+}
+
+template <class T, std::size_t kSize>
+Array array(const std::array<T, kSize>& values, SourceLocation where) {
+  return array(std::span(values), where);
+}
+
+template <class T>
+Array array(const T* values, const Shape& shape, SourceLocation where) {
+  return ops::from_host(values, static_cast<std::size_t>(num_elements(shape)), dtype_of<T>, shape, where);
 }
 
 template <class T>

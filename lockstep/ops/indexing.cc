@@ -2,6 +2,8 @@
 #include "lockstep/ops/indexing.h"
 
 #include "lockstep/array/host.h"
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing_plan.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/gather.h"
@@ -46,7 +48,7 @@ Array read(const std::string& name, const Array& x, std::span<const Index> indic
 }
 
 Array write(const std::string& name, const Primitive& kind, const Array& x, std::span<const Index> indices,
-            const Operand& values, const IndexOptions& options) {
+            const Operand& values, const IndexOptions& options, bool negated = false) {
   CallSiteScope here(values.site());
   const ElementType type = Operand(x).type();
   const ops::IndexPlan plan = ops::plan_index(name, x.aval(), indices);
@@ -65,6 +67,7 @@ Array write(const std::string& name, const Primitive& kind, const Array& x, std:
   operands.insert(operands.end(), plan.arrays.begin(), plan.arrays.end());
   return std::move(run_operation(name, plan.key(moves) + options_key(options), operands, [&](Tracers t) {
                      Array update = lax::reshape(ops::conform(t[1], type, plan.result), plan.taken);
+                     if (negated) update = lax::neg(update);
                      return std::vector<Array>{plan.write(kind, t[0], t.subspan(moves ? 3 : 2),
                                                           place_of(moves, t, 2), update, options)};
                    }).front());
@@ -125,6 +128,19 @@ Array IndexUpdate::set(const Operand& values, IndexOptions options) const {
 }
 Array IndexUpdate::add(const Operand& values, IndexOptions options) const {
   return write("at.add", scatter_add_p(), x_, indices_, values, options);
+}
+Array IndexUpdate::subtract(const Operand& values, IndexOptions options) const {
+  return write("at.subtract", scatter_add_p(), x_, indices_, values, options, /*negated=*/true);
+}
+Array IndexUpdate::divide(const Operand& values, IndexOptions options) const {
+  const Array divisors =
+      IndexUpdate(ones_like(Operand(x_, values.where())), indices_).multiply(values, options);
+  return lockstep::divide(Operand(x_, values.where()), divisors);
+}
+Array IndexUpdate::power(const Operand& values, IndexOptions options) const {
+  const Array exponents =
+      IndexUpdate(ones_like(Operand(x_, values.where())), indices_).multiply(values, options);
+  return lockstep::power(Operand(x_, values.where()), exponents);
 }
 Array IndexUpdate::multiply(const Operand& values, IndexOptions options) const {
   return write("at.multiply", scatter_mul_p(), x_, indices_, values, options);

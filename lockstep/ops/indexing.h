@@ -105,13 +105,33 @@ class IndexUpdate {
   Array set(const Operand& values, IndexOptions options = {}) const;
   Array add(const Operand& values, IndexOptions options = {}) const;
   Array multiply(const Operand& values, IndexOptions options = {}) const;
+  Array subtract(const Operand& values, IndexOptions options = {}) const;
   Array min(const Operand& values, IndexOptions options = {}) const;
   Array max(const Operand& values, IndexOptions options = {}) const;
+
+  /// x divided by the values in the part, and to the power of them. Integers that are divided become floating
+  /// numbers, as by divide. An element that gets several values is divided by their product, or raised to it.
+  Array divide(const Operand& values, IndexOptions options = {}) const;
+  Array power(const Operand& values, IndexOptions options = {}) const;
+
+  /// x with f(part) in the place of the part: set(f(get())). f gets an array of the part's shape.
+  template <class F>
+  Array apply(F&& f, IndexOptions options = {},
+              std::source_location where = std::source_location::current()) const {
+    return set(Operand(f(get(options)), where), options);
+  }
 
  private:
   Array x_;
   std::vector<Index> indices_;
 };
+
+#if __cpp_multidimensional_subscript >= 202110L
+template <class... Others>
+requires(sizeof...(Others) > 0) Array Array::operator[](const Index& first, const Others&... others) const {
+  return (*this)[{first, Index(others)...}];
+}
+#endif
 
 struct TakeOptions {
   std::optional<std::int64_t> axis = std::nullopt;  ///< none: x is flattened first

@@ -11,6 +11,7 @@
 #include "lockstep/array/format.h"
 #include "lockstep/array/trace.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/ops/test_values.h"
 
 namespace lockstep {
 namespace {
