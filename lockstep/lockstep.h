@@ -88,6 +88,7 @@
 #include "lockstep/sharding/device_mesh.h"
 #include "lockstep/sharding/sharding.h"
 #include "lockstep/sharding/visualize.h"
+#include "lockstep/tree/placement.h"
 #include "lockstep/tree/tree.h"
 #include "lockstep/watch/phase.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/jit.h"
 
+#include <cstring>
+
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/test_devices.h"
 #include "lockstep/runtime/initialize.h"
@@ -263,6 +265,32 @@ TEST(Lowered, ExplainsEachCollective) {
                     "receives 192 B; not taken: operand 0 from P('x') to P(None, 'x') (96 B)"),
           HasSubstr("operand 0 of slice, f32[8,4], goes from P('x') to P(); this way a device receives 96 B; "
                     "not taken: elements of others' parts of operand 0 (32 B)")));
+}
+
+TEST(Creation, OverASharding_GivesEachDeviceItsPart) {
+  const NamedSharding rows(make_mesh({{"x", 4}}), P("x"));
+  for (const DType dtype : {float32, int8, bfloat16, complex64, bool_}) {
+    const Array x = full({8, 3}, 1, dtype, rows);
+    EXPECT_EQ(x.sharding(), Sharding(rows));
+    EXPECT_EQ(x.dtype(), dtype);
+    const std::vector<Shard> shards = x.addressable_shards();
+    ASSERT_EQ(shards.size(), 4u);
+    const Array part = ones({2, 3}, dtype);
+    for (const Shard& shard : shards) {
+      EXPECT_EQ(shard.shape, (Shape{2, 3}));
+      EXPECT_EQ(
+          std::memcmp(shard.data, part.addressable_shards()[0].data, static_cast<std::size_t>(part.nbytes())),
+          0);
+    }
+  }
+  EXPECT_EQ(full({4}, 0.1, float64, rows).to_host<double>(), std::vector<double>(4, 0.1));
+  EXPECT_EQ(zeros({4}, int32, rows).to_host<std::int32_t>(), std::vector<std::int32_t>(4));
+  EXPECT_EQ(sum(jit([&] { return ones({8}, float32, rows); })()).item<float>(), 8);
+  EXPECT_THAT(error_of<ShardingError>([&] { zeros({6}, float32, rows); }), HasSubstr("[full]"));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                full({4}, array({1.f, 2.f}), float32, rows);
+              }),
+              HasSubstr("[full] expected a number or a scalar"));
 }
 
 }  // namespace

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "lockstep/array/host.h"
+#include "lockstep/array/parts.h"
+#include "lockstep/array/sharding_constraint.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace {
@@ -75,6 +79,41 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   return ops::run(
       "full", fmt::format("{} {}", to_string(shape), name(type.dtype)), {fill_value(value, type)},
       [&](Tracers t) { return ops::broadcast(lax::convert_element_type(t[0], type.dtype), shape); });
+}
+
+Array zeros(const Shape& shape, DType dtype, const Sharding& sharding, SourceLocation where) {
+  return full(shape, Operand(0, where), dtype, sharding);
+}
+Array ones(const Shape& shape, DType dtype, const Sharding& sharding, SourceLocation where) {
+  return full(shape, Operand(1, where), dtype, sharding);
+}
+
+Array full(const Shape& shape, const Operand& value, DType dtype, const Sharding& sharding) {
+  if (Trace::current() != nullptr)
+    return with_sharding_constraint(full(shape, value, dtype), sharding, value.where());
+  CallSiteScope here(value.site());
+  check_shape("full", shape);
+  if (!value.shape().empty()) {
+    fail<ShapeError>("[full] expected a number or a scalar for an array over a sharding, got {}{}",
+                     to_string(value.aval()), ops::at());
+  }
+  const Aval aval{dtype, shape, false, {}};
+  check_divisible(aval, sharding.spec(), sharding.mesh(), "full");
+  const auto element = size_of(dtype);
+  std::vector<char> one(element);
+  const Array single = full({}, value, dtype);
+  if (!runtime::Runtime::get().described()) single.copy_to_host(one.data(), dtype);
+  return internal::from_parts(aval, sharding, true, [&](const std::vector<IndexRange>& ranges) {
+    std::size_t count = 1;
+    for (const IndexRange& range : ranges) count *= static_cast<std::size_t>(range.limit - range.start);
+    const std::shared_ptr<void> memory = internal::aligned_memory(count * element);
+    auto* bytes = static_cast<char*>(memory.get());
+    if (std::ranges::all_of(one, [&](char byte) { return byte == one[0]; }))
+      std::memset(bytes, one[0], count * element);
+    else
+      for (std::size_t i = 0; i < count; ++i) std::memcpy(bytes + i * element, one.data(), element);
+    return internal::HostPart{bytes, memory, true};
+  });
 }
 
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {

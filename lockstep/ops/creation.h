@@ -25,6 +25,15 @@ Array ones(const Shape& shape, DType dtype = DType::kF32, SourceLocation where =
 /// or bool).
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype = std::nullopt);
 
+/// The same over the devices of a sharding: each holds its part, and no device the whole. In a traced
+/// function the sharding is a constraint. Throws ShardingError if the mesh does not divide a size; the value
+/// of `full` is a number or a scalar (ShapeError otherwise).
+Array zeros(const Shape& shape, DType dtype, const Sharding& sharding,
+            SourceLocation where = SourceLocation::current());
+Array ones(const Shape& shape, DType dtype, const Sharding& sharding,
+           SourceLocation where = SourceLocation::current());
+Array full(const Shape& shape, const Operand& value, DType dtype, const Sharding& sharding);
+
 /// Arrays with x's shape and sharding, and by default with x's dtype.
 Array zeros_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
 Array ones_like(const Operand& x, std::optional<DType> dtype = std::nullopt);
