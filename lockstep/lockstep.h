@@ -14,8 +14,8 @@
 #else
 
 #include "lockstep/array/array.h"
-#include "lockstep/array/computation_text.h"
 #include "lockstep/array/array_view.h"
+#include "lockstep/array/computation_text.h"
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/disable_jit.h"
 #include "lockstep/array/host_memory.h"

@@ -29,7 +29,6 @@
 
 namespace lockstep {
 
-class Array;
 class Axes;
 class Index;
 class IndexUpdate;
@@ -46,9 +45,6 @@ Array array_with(std::shared_ptr<ArrayData> data);
 const std::shared_ptr<ArrayData>& data_of(const Array& array);
 struct Elements;
 Elements elements_in_place(const Array& x, std::string_view what, DType dtype);
-
-template <class T, class... Others>
-concept OneOf = (std::same_as<T, Others> || ...);
 }  // namespace internal
 
 /// A type of characters, which C++ counts among the integers.
@@ -235,11 +231,11 @@ class Array {
   std::string to_string() const;
 
  private:
+  friend internal::Elements internal::elements_in_place(const Array&, std::string_view, DType);
   friend Array internal::array_with(std::shared_ptr<internal::ArrayData> data);
   friend const std::shared_ptr<internal::ArrayData>& internal::data_of(const Array& array);
 
   explicit Array(std::shared_ptr<internal::ArrayData> data) : data_(std::move(data)) {}
-  friend internal::Elements internal::elements_in_place(const Array&, std::string_view, DType);
 
   void set_bool(bool value);
   void set_real(double value);

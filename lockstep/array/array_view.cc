@@ -8,7 +8,7 @@ namespace lockstep::internal {
 
 Elements elements_in_place(const Array& x, std::string_view what, DType dtype) {
   const void* data = x.in_place(what, dtype);
-  return {data, sharing(x).data()};
+  return {data, data_of(sharing(x))};
 }
 
 void fail_view_rank(std::size_t indices, const Shape& shape) {

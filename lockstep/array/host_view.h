@@ -17,15 +17,15 @@ namespace lockstep {
 namespace internal {
 template <class T>
 concept Element = std::is_arithmetic_v<T> || ComplexOf<T, float> || ComplexOf<T, double>;
+}  // namespace internal
 
 /// A vector, span, std::array or the like of elements that have a dtype.
 template <class R>
 concept ContiguousElements = requires(const R& values) {
   { values.size() } -> std::convertible_to<std::size_t>;
   requires std::is_pointer_v<decltype(values.data())>;
-  requires Element<std::remove_cvref_t<decltype(*values.data())>>;
+  requires internal::Element<std::remove_cvref_t<decltype(*values.data())>>;
 };
-}  // namespace internal
 
 /// Elements in the caller's memory, which it does not own, with a shape and strides. Arrays made from it have
 /// a copy of the elements. Each constructor throws ShapeError for a negative size, and if the number of
@@ -45,10 +45,10 @@ class HostView {
       : HostView(data, dtype_of<T>, std::move(shape), &strides, CallSite::from(where)) {}
 
   /// The elements of a vector, span or std::array in row-major order; without a shape a vector of them.
-  template <internal::ContiguousElements R>
+  template <ContiguousElements R>
   HostView(const R& values, std::source_location where = std::source_location::current())
       : HostView(values, Shape{static_cast<std::int64_t>(values.size())}, where) {}
-  template <internal::ContiguousElements R>
+  template <ContiguousElements R>
   HostView(const R& values, Shape shape, std::source_location where = std::source_location::current())
       : HostView(values.data(), dtype_of<std::remove_cvref_t<decltype(*values.data())>>, std::move(shape),
                  nullptr, CallSite::from(where)) {
