@@ -50,7 +50,7 @@ int main() {
                 says_so ? "the elements would be copied" : error.what());
   }
 
-  // release() gives the tensor to who takes it: here to us, elsewhere to a Python capsule or another library.
+  // release() gives the tensor away: here to us, elsewhere to a Python capsule or another library.
   const Array same = ls::from_dlpack(ls::to_dlpack(identity).release(), HostCopy::kMustNotCopy);
   std::printf("a tensor of DLPack: %s\n",
               same.span<float>().data() == identity.span<float>().data() ? "in the same memory" : "copied");

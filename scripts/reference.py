@@ -19,6 +19,7 @@ from pygments.lexers import CppLexer
 FOLDERS = {
     "runtime": "Processes and devices",
     "sharding": "Meshes and shardings",
+    "program": "Shapes and choices",
     "array": "Arrays",
     "ops": "Operations",
     "jit": "jit and transformations",
@@ -36,7 +37,7 @@ FOLDERS = {
 }
 # Folders of which users include single headers: those that <lockstep/lockstep.h> includes itself. Of the others it also
 # shows what these include of the same folder.
-SINGLE = ("checkpoint", "data", "metrics", "watch", "base")
+SINGLE = ("checkpoint", "data", "metrics", "watch", "base", "program")
 # The public headers that lockstep.h does not include.
 FURTHER = "cmake/public_headers.txt"
 
@@ -106,7 +107,7 @@ class Reference:
 
     def add_namespace(self, namespace):
         name = namespace.findtext("compoundname")
-        if not name.startswith("lockstep") or is_internal(name):
+        if not name.startswith("lockstep") or is_internal(name) or name.startswith("lockstep::ir"):
             return
         members = [member for section in namespace.findall("sectiondef") for member in section.findall("memberdef")
                    if member.get("kind") in KINDS and file_of(member) in self.entries]

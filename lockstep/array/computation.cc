@@ -74,7 +74,7 @@ void Computation::compile_lowered() const {
 pjrt::MemoryStats Computation::Impl::memory_of_collectives() const {
   pjrt::MemoryStats memory;
   std::set<std::size_t> operands;
-  for (const CollectiveSteps::Step& step : only_collectives->steps) {
+  for (const ir::CollectiveSteps::Step& step : only_collectives->steps) {
     memory.temporary += step.result.bytes();
     if (step.operand < inputs.size() && operands.insert(step.operand).second)
       memory.arguments += static_cast<std::int64_t>(step.operand_bytes);
@@ -143,8 +143,8 @@ class Placement {
   std::string what_;
 };
 
-std::string_view placed_by(const Primitive& primitive) {
-  return &primitive == &sharding_constraint_p() ? "with_sharding_constraint" : "shard_map";
+std::string_view placed_by(const ir::Primitive& primitive) {
+  return &primitive == &ir::sharding_constraint_p() ? "with_sharding_constraint" : "shard_map";
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ void warn_once(const std::vector<std::string>& warnings, const std::string& name
 
 }  // namespace
 
-std::shared_ptr<const Computation> Computation::compile(Program traced,
+std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
                                                         std::span<const ArrayType* const> arguments,
                                                         const ComputationOptions& options) {
   const NamedScopeReset unnamed;  // its equations have their own
@@ -185,10 +185,10 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     if (options.out_shardings[i])
       placement.add(*options.out_shardings[i], fmt::format("out_shardings, array {}", i));
   }
-  for_each_equation(traced, [&](const Equation& equation) {
-    if (!is_placement(*equation.primitive)) return;
+  ir::for_each_equation(traced, [&](const ir::Equation& equation) {
+    if (!ir::is_placement(*equation.primitive)) return;
     const Mesh mesh =
-        sharding::mesh_of(equation.params.as<PlacementParams>(), runtime::Runtime::get().devices());
+        sharding::mesh_of(equation.params.as<ir::PlacementParams>(), runtime::Runtime::get().devices());
     placement.add(NamedSharding(mesh, PartitionSpec()),
                   fmt::format("{} (at {})", placed_by(*equation.primitive), equation.site.to_string()));
   });
@@ -212,10 +212,10 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
     return NamedSharding(mesh, spec);
   };
 
-  Program program = transforms::eliminate_dead_code(std::move(traced));
+  ir::Program program = transforms::eliminate_dead_code(std::move(traced));
   impl->check =
       ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
-                                    in = options.in_shardings](Program search) {
+                                    in = options.in_shardings](ir::Program search) {
         const std::vector<const ArrayType*> same(types.begin(), types.end());
         return compile(std::move(search), same, {.in_shardings = in});
       });
@@ -238,7 +238,7 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
           CallSiteScope::current().to_string());
     }
     Sharding target = wanted ? *wanted : type.committed ? type.sharding : over_mesh(PartitionSpec());
-    check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
+    sharding::check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
     if (!(target == type.sharding)) {
       impl->moved[i] = intern(type.aval, target, true);
       impl->moves = true;
@@ -248,8 +248,8 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     std::optional<Sharding> wanted = option(options.out_shardings, i);
     if (wanted) {
-      check_divisible(program.aval(program.outputs[i]), wanted->spec(), mesh,
-                      fmt::format("jit, result array {}", i));
+      sharding::check_divisible(program.aval(program.outputs[i]), wanted->spec(), mesh,
+                                fmt::format("jit, result array {}", i));
     }
     partitioning.out_specs.push_back(wanted ? std::optional(wanted->spec()) : std::nullopt);
   }
@@ -277,13 +277,13 @@ std::shared_ptr<const Computation> Computation::compile(Program traced,
 }
 
 std::shared_ptr<const Computation> Computation::compile_per_device(
-    Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
+    ir::Program program, std::span<const ArrayType* const> arguments, const Mesh& mesh, const Mesh& local,
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   const NamedScopeReset unnamed;
   auto impl = std::make_unique<Impl>();
   impl->check =
       ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
-                                    mesh, local, in_specs](Program search) {
+                                    mesh, local, in_specs](ir::Program search) {
         const std::vector<const ArrayType*> same(types.begin(), types.end());
         return compile_per_device(std::move(search), same, mesh, local, in_specs, {PartitionSpec()});
       });
@@ -316,7 +316,7 @@ namespace {
 
 /// "step(f32[64,32], f32[32], …)": the description of a process's program, if another process runs another
 /// one.
-std::string signature_text(const Program& program) {
+std::string signature_text(const ir::Program& program) {
   constexpr std::size_t kShown = 4;
   std::string text;
   for (std::size_t i = 0; i < std::min(program.inputs.size(), kShown); ++i) {
@@ -347,15 +347,15 @@ bool spans_hosts(const Mesh& mesh) {
 
 /// Whether it only does a few collectives: each then takes less time than the launch of a compiled program,
 /// which it would become if they were combined.
-bool is_few_collectives(const Program& program) {
+bool is_few_collectives(const ir::Program& program) {
   constexpr std::ptrdiff_t kFew = 6;
-  const auto exchanges = [](const Equation& equation) {
+  const auto exchanges = [](const ir::Equation& equation) {
     return !equation.primitive->exchange(equation.params).kind.empty();
   };
   return std::ranges::count_if(program.equations, exchanges) <= kFew &&
-         std::ranges::all_of(program.equations, [&](const Equation& equation) {
-           return exchanges(equation) || equation.primitive == &reshape_p() ||
-                  equation.primitive == &pvary_p();
+         std::ranges::all_of(program.equations, [&](const ir::Equation& equation) {
+           return exchanges(equation) || equation.primitive == &ir::reshape_p() ||
+                  equation.primitive == &ir::pvary_p();
          });
 }
 
@@ -406,8 +406,8 @@ void Computation::Impl::take_place() {
   }
 }
 
-std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const Program& written,
-                                                       const AxisEnv& axes, const Mesh& mesh,
+std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const ir::Program& written,
+                                                       const ir::AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt,
                                                        sharding::CommunicationReasons reasons,
                                                        sharding::CombineOptions combining,
@@ -418,7 +418,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   // A compiler that does the collectives itself combines them by itself.
   const bool few = is_few_collectives(written) && !impl->donates && impl->compiler_options.empty();
   if (runtime.native_collectives() || mesh.size() == 1 || few) combining.threshold_bytes = 0;
-  Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
+  ir::Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
   // Another order of the program may be compiled to other sums within the device.
   const bool where_of_use = spans_hosts(mesh) && !runtime.reproducible_sums();
   const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || where_of_use);
@@ -432,20 +432,20 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->text.collectives = sharding::communication(per_device, axes, reasons);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
-  LoweredProgram lowered =
+  ir::LoweredProgram lowered =
       lower(per_device, {.axes = axes,
                          .donated = impl->check ? std::vector<bool>(impl->donated.size()) : impl->donated,
                          .native_collectives = impl->replicated,
                          .for_cpu = !runtime.native_collectives(),
                          .salt = salt});
-  for_each_equation(per_device, [&](const Equation& equation) {
+  ir::for_each_equation(per_device, [&](const ir::Equation& equation) {
     const bool is_callback =
-        equation.primitive == &pure_callback_p() || equation.primitive == &io_callback_p();
+        equation.primitive == &ir::pure_callback_p() || equation.primitive == &ir::io_callback_p();
     if (is_callback) impl->callbacks.push_back(equation.params);
-    if (is_callback || equation.primitive == &debug_p())
+    if (is_callback || equation.primitive == &ir::debug_p())
       impl->calls_here = fmt::format("{} (at {})", equation.primitive->name, equation.site.to_string());
-    if (equation.primitive == &ffi_call_p())
-      impl->ffi_targets.push_back(equation.params.as<FfiCallParams>().target);
+    if (equation.primitive == &ir::ffi_call_p())
+      impl->ffi_targets.push_back(equation.params.as<ir::FfiCallParams>().target);
   });
   impl->mesh.emplace(mesh);
   impl->signature = signature_text(per_device);

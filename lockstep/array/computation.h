@@ -60,13 +60,13 @@ class Computation {
   /// Partitions over the mesh of the arguments (of the options, where they name one), lowers and compiles.
   /// Throws ShardingError if arguments or options are over different meshes or devices, or the mesh does not
   /// divide a size.
-  static std::shared_ptr<const Computation> compile(Program program,
+  static std::shared_ptr<const Computation> compile(ir::Program program,
                                                     std::span<const ArrayType* const> arguments,
                                                     const ComputationOptions& options);
 
   /// For a program that already describes each device of `mesh`, as pmap traces it. Inputs and outputs are
   /// over `local`, the part of the mesh on this process, as the specs say.
-  static std::shared_ptr<const Computation> compile_per_device(Program program,
+  static std::shared_ptr<const Computation> compile_per_device(ir::Program program,
                                                                std::span<const ArrayType* const> arguments,
                                                                const Mesh& mesh, const Mesh& local,
                                                                const std::vector<PartitionSpec>& in_specs,
@@ -112,8 +112,9 @@ class Computation {
   friend class ExecutableFile;  // executable_file.cc
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
-  static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const Program& written,
-                                                   const AxisEnv& axes, const Mesh& mesh, Fingerprint salt,
+  static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const ir::Program& written,
+                                                   const ir::AxisEnv& axes, const Mesh& mesh,
+                                                   Fingerprint salt,
                                                    sharding::CommunicationReasons reasons = {},
                                                    sharding::CombineOptions combining = {},
                                                    std::optional<std::int64_t> overlap_threshold_bytes = {});

@@ -28,7 +28,7 @@ namespace lockstep::internal {
 struct Computation::Impl {
   std::string name;
   ComputationText text;
-  ProgramCost counted;
+  ir::ProgramCost counted;
   Fingerprint fingerprint = 0;
   bool takes_position = false;
   bool transposes = false, loops = false;  ///< as in LoweredProgram
@@ -44,11 +44,11 @@ struct Computation::Impl {
   // Filled in by compiling; to be read where is_compiled is set.
   std::atomic<bool> is_compiled = false;
   std::mutex compiling;
-  std::optional<std::pair<LoweredProgram, Mesh>> to_compile;  ///< its text is that in `text`
+  std::optional<std::pair<ir::LoweredProgram, Mesh>> to_compile;  ///< its text is that in `text`
   runtime::CompileReport report;
   std::shared_ptr<pjrt::Executable> executable;  ///< null for described devices, where it has none here, and
                                                  ///< with only_collectives
-  std::optional<CollectiveSteps> only_collectives;  ///< what it does, if it needs no executable
+  std::optional<ir::CollectiveSteps> only_collectives;  ///< what it does, if it needs no executable
 
   bool is_operation = false;
   std::shared_ptr<runtime::PlannedComputation> planned;  ///< for described devices
@@ -60,7 +60,7 @@ struct Computation::Impl {
   watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
-  std::vector<OpParams> callbacks;         ///< which hold the functions that it calls
+  std::vector<ir::OpParams> callbacks;     ///< which hold the functions that it calls
 
   // For a file that another process loads.
   std::optional<Mesh> mesh;

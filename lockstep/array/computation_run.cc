@@ -58,7 +58,7 @@ void Computation::Impl::launch_collectives(const Local& here, std::size_t local,
       buffer.await();
       used.values.push_back(buffer.unsafe_pointer());
     }
-    for (const CollectiveSteps::Step& step : only_collectives->steps) {
+    for (const ir::CollectiveSteps::Step& step : only_collectives->steps) {
       const Aval& aval = step.result;
       used.results.push_back(runtime.client().uninitialized_buffer(aval.dtype, aval.shape, *here.device));
       used.values.push_back(used.results.back().unsafe_pointer());
@@ -69,7 +69,7 @@ void Computation::Impl::launch_collectives(const Local& here, std::size_t local,
   }
   const void* const* result = used.values.data() + arguments.size();
   try {
-    for (const CollectiveSteps::Step& step : only_collectives->steps) {
+    for (const ir::CollectiveSteps::Step& step : only_collectives->steps) {
       const auto result_bytes = static_cast<std::size_t>(step.result.bytes());
       runtime.programs().run(registered, static_cast<std::int64_t>(step.collective), here.position,
                              {used.values[step.operand], step.operand_bytes, step.result.dtype},

@@ -91,7 +91,7 @@ struct ArrayData {
 
   // For a tracer:
   std::shared_ptr<Trace::Life> trace;
-  Var var = 0;
+  ir::Var var = 0;
   Aval aval;
   CallSite made_at;
 };

@@ -161,7 +161,7 @@ Array device_put(const Array& x, const Sharding& sharding, std::source_location 
   const internal::ArrayData& data = internal::concrete(x, "[device_put]");
   const Sharding& from = data.type->sharding;
   if (from == sharding && data.type->committed) return x;
-  check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
+  sharding::check_divisible(x.aval(), sharding.spec(), sharding.mesh(), "device_put");
   if (!runtime::Runtime::get().described()) internal::check_has_elements(data, "[device_put]");
   const bool spread_out = !from.is_single_device() && !from.is_fully_replicated();
   if (spread_out && from.mesh() == sharding.mesh()) return resharded(x, data.type, sharding);
@@ -213,8 +213,8 @@ LocalPart local_part(std::string_view what, const Sharding& sharding, DType dtyp
                         shape.size(), where());
   }
   if (global_shape) {
-    check_divisible({dtype, *global_shape}, sharding.spec(), sharding.mesh(),
-                    "make_array_from_process_local_data");
+    sharding::check_divisible({dtype, *global_shape}, sharding.spec(), sharding.mesh(),
+                              "make_array_from_process_local_data");
     if (global_shape->size() != shape.size()) {
       fail<ShardingError>(
           "{} the local data of shape {} and the global shape {} have different numbers of dimensions ({})",
@@ -280,7 +280,7 @@ Array from_process_local_data(const Sharding& sharding, const void* data, DType 
 Array put_host(const Sharding& sharding, const void* data, DType dtype, const Shape& shape,
                std::shared_ptr<const void> owner, bool must_not_copy) {
   const Aval aval{dtype, shape, false, {}};
-  check_divisible(aval, sharding.spec(), sharding.mesh(), "device_put");
+  sharding::check_divisible(aval, sharding.spec(), sharding.mesh(), "device_put");
   return spread(static_cast<const char*>(data), shape, HeldParts(shape.size()), sharding, aval, owner,
                 must_not_copy);
 }

@@ -39,11 +39,11 @@ struct DlpackDeleter {
 };
 
 /// The elements of x as a tensor of DLPack 1.1, in place: dense, row-major, and marked as read-only, because
-/// arrays do not change. Give `release()` to who takes it. The memory stays until the tensor is deleted, also
-/// if x is deleted; a computation to which x is donated meanwhile writes its result elsewhere. The deleter
-/// may be called on any thread until the process ends. Blocks until x is computed. Throws TraceError for a
-/// tracer, ShardingError if no device of this process holds the whole array, and Error if the host cannot
-/// read the device's memory, as on GPUs.
+/// arrays do not change. Give `release()` to the library that takes it. The memory stays until the tensor is
+/// deleted, also if x is deleted; a computation to which x is donated meanwhile writes its result elsewhere.
+/// The deleter may be called on any thread until the process ends. Blocks until x is computed. Throws
+/// TraceError for a tracer, ShardingError if no device of this process holds the whole array, and Error if
+/// the host cannot read the device's memory, as on GPUs.
 std::unique_ptr<DLManagedTensorVersioned, DlpackDeleter> to_dlpack(
     const Array& x, std::source_location where = std::source_location::current());
 

@@ -15,7 +15,7 @@ namespace lockstep::internal {
 /// that read their conditions, whose values must be on this process. The operations under shard_map, whose
 /// values differ between devices, form one program. An array is released after its last use. Throws the
 /// errors of the operations.
-std::vector<Array> evaluate(const Program& program, std::span<const Array> inputs);
+std::vector<Array> evaluate(const ir::Program& program, std::span<const Array> inputs);
 
 /// The element at `index` of an array's first dimension.
 Array element(const Array& array, std::int64_t index);

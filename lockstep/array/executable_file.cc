@@ -207,7 +207,7 @@ class ExecutableFile {
     return loaded;
   }
 
-  static LoweredProgram lowered(const Impl& impl) {
+  static ir::LoweredProgram lowered(const Impl& impl) {
     return {.stablehlo = impl.text.stablehlo,
             .fingerprint = impl.fingerprint,
             .collectives = {},

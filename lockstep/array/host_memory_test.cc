@@ -133,7 +133,7 @@ TEST(HostMemory, WrongShapesDTypesAndShardings_AreRefused) {
 Array doubled_in_place(const Array& x) {
   Trace trace("double");
   Array input = trace.input(x.aval());
-  const Array sum = lax::add(input, input);
+  const Array sum = ir::lax::add(input, input);
   const internal::ArrayType* type = internal::data_of(x)->type;
   auto computation =
       internal::Computation::compile(trace.finish(std::span(&sum, 1)), std::span(&type, 1),

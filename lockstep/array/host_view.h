@@ -14,17 +14,19 @@
 
 namespace lockstep {
 
-namespace internal {
+/// A C++ number that has a dtype, real or complex.
 template <class T>
-concept Element = std::is_arithmetic_v<T> || ComplexOf<T, float> || ComplexOf<T, double>;
-}  // namespace internal
+concept HostElement = std::is_arithmetic_v<T> || requires(const T& number) {
+  requires std::floating_point<typename T::value_type>;
+  requires sizeof(T) == 2 * sizeof(number.real()) && sizeof(T) == 2 * sizeof(number.imag());
+};
 
 /// A vector, span, std::array or the like of elements that have a dtype.
 template <class R>
 concept ContiguousElements = requires(const R& values) {
   { values.size() } -> std::convertible_to<std::size_t>;
   requires std::is_pointer_v<decltype(values.data())>;
-  requires internal::Element<std::remove_cvref_t<decltype(*values.data())>>;
+  requires HostElement<std::remove_cvref_t<decltype(*values.data())>>;
 };
 
 /// Elements in the caller's memory, which it does not own, with a shape and strides. Arrays made from it have

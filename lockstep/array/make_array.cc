@@ -16,7 +16,7 @@ Array from_callback(const Shape& shape, const Sharding& sharding, DType dtype, c
                     const CallSite& site) {
   CallSiteScope scope(site);
   runtime::Runtime& runtime = runtime::Runtime::get();
-  check_divisible({dtype, shape}, sharding.spec(), sharding.mesh(), "make_array_from_callback");
+  sharding::check_divisible({dtype, shape}, sharding.spec(), sharding.mesh(), "make_array_from_callback");
   if (runtime.described()) return without_elements(Aval{dtype, shape, false, {}}, sharding, true);
   const auto indices = sharding.device_indices(shape);
   const Shape part = sharding.shard_shape(shape);
@@ -44,8 +44,8 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   constexpr std::string_view kWhat = "[make_array_from_single_device_arrays]";
   const std::string at = CallSiteScope::current().to_string();
   runtime::Runtime& runtime = runtime::Runtime::get();
-  check_divisible({DType::kF32, shape}, sharding.spec(), sharding.mesh(),
-                  "make_array_from_single_device_arrays");
+  sharding::check_divisible({DType::kF32, shape}, sharding.spec(), sharding.mesh(),
+                            "make_array_from_single_device_arrays");
   const Shape part = sharding.shard_shape(shape);
   const auto& positions = sharding.addressable_positions(runtime.process_index());
   if (arrays.size() != positions.size()) {
@@ -97,7 +97,7 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
 Array shape_of(const Shape& shape, DType dtype, const Sharding& sharding, std::source_location where) {
   CallSiteScope scope(CallSite::from(where));
   const Aval aval{dtype, shape, false, {}};
-  check_divisible(aval, sharding.spec(), sharding.mesh(), "shape_of");
+  sharding::check_divisible(aval, sharding.spec(), sharding.mesh(), "shape_of");
   return internal::without_elements(aval, sharding, true);
 }
 

@@ -132,7 +132,7 @@ Array broadcast_one_to_all(const Array& x, std::optional<bool> is_source, std::s
   Array rows = internal::from_process_local_data(NamedSharding(mesh, P(kAxis)), bytes.data(), DType::kU8,
                                                  {1, size}, std::nullopt, site);
   Trace trace(fmt::format("broadcast_one_to_all {}", to_string(x.aval())));
-  const Array sum = lax::reduce_sum(trace.input(rows.aval()), {0});
+  const Array sum = ir::lax::reduce_sum(trace.input(rows.aval()), {0});
   const Array* argument = &rows;
   const internal::ArrayType* type = internal::data_of(rows)->type;
   auto computation =

@@ -92,7 +92,7 @@ std::shared_ptr<const CompiledOperation> compile(
   std::shared_ptr<CompiledOperation> operation(new CompiledOperation(name, key, types));
   const NamedScopeReset unnamed;  // it serves all that call it
   const auto start = std::chrono::steady_clock::now();
-  Program program;
+  ir::Program program;
   {
     Trace trace(name);
     std::vector<Array> tracers;

@@ -43,18 +43,18 @@ bool crosses(const Mesh& mesh, std::vector<std::string> axes, int (Device::*numb
 
 /// The largest values, by each device's part, that the program and the programs inside its equations compute
 /// or get.
-std::vector<LargeValue> largest_of(const Program& program) {
+std::vector<LargeValue> largest_of(const ir::Program& program) {
   std::vector<LargeValue> all;
   const auto add = [&](const Aval& aval, std::string operation, std::string site) {
     all.push_back({aval.bytes(), to_string(aval), std::move(operation), std::move(site)});
   };
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     add(program.aval(program.inputs[i]), fmt::format("argument {}", i), "");
-  const std::function<void(const Program&)> visit = [&](const Program& holder) {
-    for (const Equation& equation : holder.equations) {
-      for (const Var output : equation.outputs)
+  const std::function<void(const ir::Program&)> visit = [&](const ir::Program& holder) {
+    for (const ir::Equation& equation : holder.equations) {
+      for (const ir::Var output : equation.outputs)
         add(holder.aval(output), std::string(equation.primitive->name), equation.site.to_string());
-      for (const NestedProgram& nested : programs_of(equation)) visit(*nested.program);
+      for (const ir::NestedProgram& nested : ir::programs_of(equation)) visit(*nested.program);
     }
   };
   visit(program);
@@ -71,8 +71,9 @@ std::vector<LargeValue> largest_of(const Program& program) {
 }  // namespace
 
 std::shared_ptr<runtime::PlannedComputation> plan_computation(
-    const std::string& name, const Program& per_device, const LoweredProgram& lowered, const Mesh& mesh,
-    const std::vector<sharding::CommunicationLine>& collectives, const CompilerOptions& options) {
+    const std::string& name, const ir::Program& per_device, const ir::LoweredProgram& lowered,
+    const Mesh& mesh, const std::vector<sharding::CommunicationLine>& collectives,
+    const CompilerOptions& options) {
   auto planned = std::make_shared<runtime::PlannedComputation>();
   planned->name = name;
   planned->site = CallSiteScope::current().to_string();

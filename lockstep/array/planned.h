@@ -17,7 +17,8 @@ namespace lockstep::internal {
 /// and adds it to the runtime's plan, with its collectives and its largest values. What does not fit into a
 /// device's memory is in the plan as such. Throws PjrtError where the compiler refuses for another reason.
 std::shared_ptr<runtime::PlannedComputation> plan_computation(
-    const std::string& name, const Program& per_device, const LoweredProgram& lowered, const Mesh& mesh,
-    const std::vector<sharding::CommunicationLine>& collectives, const CompilerOptions& options);
+    const std::string& name, const ir::Program& per_device, const ir::LoweredProgram& lowered,
+    const Mesh& mesh, const std::vector<sharding::CommunicationLine>& collectives,
+    const CompilerOptions& options);
 
 }  // namespace lockstep::internal

@@ -22,21 +22,21 @@ class Computation;
 class ResultCheck {
  public:
   /// Compiles another program for the same arguments.
-  using Compile = std::function<std::shared_ptr<const Computation>(Program)>;
+  using Compile = std::function<std::shared_ptr<const Computation>(ir::Program)>;
 
   /// Adds the check to the program if the settings ask for it and there are results to check.
-  static std::optional<ResultCheck> add_to(Program& program, Compile compile);
+  static std::optional<ResultCheck> add_to(ir::Program& program, Compile compile);
 
   /// `found` is the value of the additional output in a call of the program, `name`, with these arguments. If
   /// it is true, finds the operation that made the first NaN and throws FloatingPointError.
   void look_at(const Array& found, const std::string& name, std::span<const Array* const> arguments) const;
 
  private:
-  ResultCheck(transforms::NonFinite what, Program program, Compile compile)
+  ResultCheck(transforms::NonFinite what, ir::Program program, Compile compile)
       : what_(what), program_(std::move(program)), compile_(std::move(compile)) {}
 
   transforms::NonFinite what_;
-  Program program_;  ///< without the check
+  ir::Program program_;  ///< without the check
   CallSite made_for_ = CallSiteScope::current();
   Compile compile_;
 };

@@ -42,7 +42,7 @@ Array with_sharding_constraint(const Array& x, const Sharding& sharding, std::so
         sharding.spec().to_string(), sharding.spec().entries().size(), to_string(x.aval()), x.ndim(),
         CallSiteScope::current().to_string());
   }
-  return lax::sharding_constraint(x, sharding::placement(sharding.mesh(), sharding.spec()));
+  return ir::lax::sharding_constraint(x, sharding::placement(sharding.mesh(), sharding.spec()));
 }
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ Trace* Trace::current() { return innermost; }
 
 Array Trace::input(const Aval& aval) { return wrap(builder_.input(aval)); }
 
-Array Trace::wrap(const Value& value) {
+Array Trace::wrap(const ir::Value& value) {
   auto data = std::make_shared<internal::ArrayData>();
   data->trace = life_;
   data->var = value.var();
@@ -40,16 +40,16 @@ Array Trace::wrap(const Value& value) {
   return internal::array_with(std::move(data));
 }
 
-Value Trace::value_of(const Array& array) {
+ir::Value Trace::value_of(const Array& array) {
   if (!array.valid()) {
     fail<TraceError>("[{}] an Array without a value is used (at {}); assign it first",
                      builder_.program().name, CallSiteScope::current().to_string());
   }
   internal::ArrayData& data = *internal::data_of(array);
-  if (data.trace == life_) return Value(&builder_, data.var);
+  if (data.trace == life_) return ir::Value(&builder_, data.var);
   if (data.trace) internal::check_not_leaked(array, fmt::format("[{}]", builder_.program().name));
   if (auto it = captured_.find(&data); it != captured_.end()) return it->second;
-  Value value = builder_.input(array.aval());
+  ir::Value value = builder_.input(array.aval());
   captured_.emplace(&data, value);
   captures_.push_back(array);
   return value;
@@ -65,20 +65,20 @@ void internal::check_not_leaked(const Array& array, std::string_view use) {
       CallSiteScope::current().to_string());
 }
 
-Program Trace::finish(std::span<const Array> outputs) {
-  std::vector<Value> values;
+ir::Program Trace::finish(std::span<const Array> outputs) {
+  std::vector<ir::Value> values;
   for (const Array& array : outputs) values.push_back(value_of(array));
   return builder_.finish(values);
 }
 
-std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
+std::vector<Array> apply_primitive(const ir::Primitive& primitive, ir::OpParams params,
                                    std::span<const Array> inputs) {
   if (Trace* trace = Trace::current()) {
-    std::vector<Value> values;
+    std::vector<ir::Value> values;
     values.reserve(inputs.size());
     for (const Array& array : inputs) values.push_back(trace->value_of(array));
     std::vector<Array> results;
-    for (const Value& value : trace->builder().emit(primitive, std::move(params), values)) {
+    for (const ir::Value& value : trace->builder().emit(primitive, std::move(params), values)) {
       results.push_back(trace->wrap(value));
     }
     return results;
@@ -89,7 +89,7 @@ std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
   });
 }
 
-Array apply_primitive_like(const Array&, const Primitive& primitive, OpParams params) {
+Array apply_primitive_like(const Array&, const ir::Primitive& primitive, ir::OpParams params) {
   return apply_primitive(primitive, std::move(params), std::span<const Array>()).front();
 }
 

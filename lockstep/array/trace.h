@@ -29,37 +29,37 @@ class Trace {
 
   struct Life;
 
-  Builder& builder() { return builder_; }
+  ir::Builder& builder() { return builder_; }
 
   /// A tracer for a new input; all of them are made before the function is called.
   Array input(const Aval& aval);
 
   /// A tracer for a value of this trace's program.
-  Array wrap(const Value& value);
+  Array wrap(const ir::Value& value);
 
   /// The value of an array in this program. An array from outside, concrete or of an enclosing trace, becomes
   /// an input. Throws TraceError for a tracer whose function has ended: it has leaked.
-  Value value_of(const Array& array);
+  ir::Value value_of(const Array& array);
 
   /// The arrays from outside, in the order of their inputs, which follow those that `input` made.
   const std::vector<Array>& captures() const { return captures_; }
 
   /// Ends the trace; its program's inputs are those made by `input`, then the captures.
-  Program finish(std::span<const Array> outputs);
+  ir::Program finish(std::span<const Array> outputs);
 
  private:
-  Builder builder_;
+  ir::Builder builder_;
   Trace* enclosing_;
   std::shared_ptr<Life> life_;
   std::vector<Array> captures_;
-  std::unordered_map<const void*, Value> captured_;
+  std::unordered_map<const void*, ir::Value> captured_;
 };
 
 /// Like apply_primitive for values: in a trace it adds an equation; outside it computes the operation on
 /// devices.
-std::vector<Array> apply_primitive(const Primitive& primitive, OpParams params,
+std::vector<Array> apply_primitive(const ir::Primitive& primitive, ir::OpParams params,
                                    std::span<const Array> inputs);
-Array apply_primitive_like(const Array& like, const Primitive& primitive, OpParams params);
+Array apply_primitive_like(const Array& like, const ir::Primitive& primitive, ir::OpParams params);
 
 /// An operation composed of primitives. In a trace `compose` is called; outside, it is traced once for each
 /// signature of the operands, compiled as one program, and run. `key` distinguishes operations with the same

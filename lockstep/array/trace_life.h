@@ -12,7 +12,8 @@ namespace lockstep {
 struct Trace::Life {
   Trace* trace;
   std::string name;
-  std::unordered_map<Var, Array> doubles = {};  ///< values in f64 of numbers of the trace (exact_number.h)
+  std::unordered_map<ir::Var, Array> doubles =
+      {};  ///< values in f64 of numbers of the trace (exact_number.h)
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 Array add(const Array& x, const Array& y) {
   const Array operands[] = {x, y};
-  return apply_primitive(add_p(), {}, operands).front();
+  return apply_primitive(ir::add_p(), {}, operands).front();
 }
 
 Array pair_of(float a, float b) {
@@ -34,7 +34,7 @@ TEST(Trace, Operations_GoToItsProgramInsteadOfADevice) {
   EXPECT_TRUE(sum.is_tracer());
   EXPECT_EQ(sum.shape(), (Shape{2}));
   EXPECT_THROW(sum.to_host<float>(), TraceError);
-  Program program = trace.finish(std::span(&sum, 1));
+  ir::Program program = trace.finish(std::span(&sum, 1));
   EXPECT_EQ(program.equations.size(), 1u);
   EXPECT_EQ(program.inputs.size(), 1u);
 }
@@ -44,7 +44,7 @@ TEST(Trace, EachArrayFromOutside_BecomesOneInput) {
   Trace trace("f");
   Array x = trace.input(kPair);
   Array sum = add(add(add(x, outside), other), outside);
-  Program program = trace.finish(std::span(&sum, 1));
+  ir::Program program = trace.finish(std::span(&sum, 1));
   ASSERT_EQ(trace.captures().size(), 2u);
   EXPECT_EQ(internal::data_of(trace.captures()[0]), internal::data_of(outside));
   EXPECT_EQ(internal::data_of(trace.captures()[1]), internal::data_of(other));
@@ -57,7 +57,7 @@ TEST(Trace, Nested_CapturesTheOuterTracers) {
   {
     Trace inner("inner");
     Array y = inner.input(kPair), sum = add(x, y);
-    Program program = inner.finish(std::span(&sum, 1));
+    ir::Program program = inner.finish(std::span(&sum, 1));
     EXPECT_EQ(program.inputs.size(), 2u);
     ASSERT_EQ(inner.captures().size(), 1u);
     EXPECT_EQ(internal::data_of(inner.captures()[0]), internal::data_of(x));

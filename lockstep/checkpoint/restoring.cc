@@ -97,8 +97,8 @@ class Restoring {
       target.sharding = SingleDeviceSharding(local_devices().front());
       target.committed = false;
     }
-    check_divisible(target.aval, target.sharding->spec(), target.sharding->mesh(),
-                    "checkpoint::restore of " + name_of(leaf.path));
+    sharding::check_divisible(target.aval, target.sharding->spec(), target.sharding->mesh(),
+                              "checkpoint::restore of " + name_of(leaf.path));
     targets_.push_back(std::move(target));
   }
 

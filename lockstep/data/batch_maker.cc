@@ -28,7 +28,7 @@ BatchMaker::BatchMaker(Shape batch, Sharding sharding, CallSite site)
     : batch_(std::move(batch)), sharding_(std::move(sharding)), site_(site) {
   CallSiteScope scope(site_);
   const Sharding of_rows = sharding_of(batch_.size());
-  check_divisible({DType::kBool, batch_}, of_rows.spec(), of_rows.mesh(), "Loader");
+  sharding::check_divisible({DType::kBool, batch_}, of_rows.spec(), of_rows.mesh(), "Loader");
   const int process = runtime::Runtime::get().process_index();
   const auto& positions = of_rows.addressable_positions(process);
   if (positions.empty()) {

@@ -20,38 +20,38 @@ T read(const char* at) {
 }
 
 /// The element at `at`; none of a complex number, and of one that no i64 holds.
-std::optional<Scalar> element(DType dtype, const char* at) {
+std::optional<ir::Scalar> element(DType dtype, const char* at) {
   switch (dtype) {
     case DType::kBool:
-      return Scalar::of(*at != 0);
+      return ir::Scalar::of(*at != 0);
     case DType::kI8:
-      return Scalar::of(std::int64_t{read<std::int8_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::int8_t>(at)});
     case DType::kI16:
-      return Scalar::of(std::int64_t{read<std::int16_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::int16_t>(at)});
     case DType::kI32:
-      return Scalar::of(std::int64_t{read<std::int32_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::int32_t>(at)});
     case DType::kI64:
-      return Scalar::of(read<std::int64_t>(at));
+      return ir::Scalar::of(read<std::int64_t>(at));
     case DType::kU8:
-      return Scalar::of(std::int64_t{read<std::uint8_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::uint8_t>(at)});
     case DType::kU16:
-      return Scalar::of(std::int64_t{read<std::uint16_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::uint16_t>(at)});
     case DType::kU32:
-      return Scalar::of(std::int64_t{read<std::uint32_t>(at)});
+      return ir::Scalar::of(std::int64_t{read<std::uint32_t>(at)});
     case DType::kU64: {
       const auto value = read<std::uint64_t>(at);
       if (value >> 63 != 0) return std::nullopt;
-      return Scalar::of(static_cast<std::int64_t>(value));
+      return ir::Scalar::of(static_cast<std::int64_t>(value));
     }
     case DType::kF16:
     case DType::kBF16:
     case DType::kF8E4M3FN:
     case DType::kF8E5M2:
-      return Scalar::of(static_cast<double>(narrow_float_value(dtype, at)));
+      return ir::Scalar::of(static_cast<double>(narrow_float_value(dtype, at)));
     case DType::kF32:
-      return Scalar::of(static_cast<double>(read<float>(at)));
+      return ir::Scalar::of(static_cast<double>(read<float>(at)));
     case DType::kF64:
-      return Scalar::of(read<double>(at));
+      return ir::Scalar::of(read<double>(at));
     case DType::kC64:
     case DType::kC128:
       break;
@@ -85,7 +85,7 @@ std::string unpacked_bools(const Attribute& tensor, std::int64_t count) {
 
 }  // namespace
 
-std::optional<Scalar> splat_of(const Attribute& tensor) {
+std::optional<ir::Scalar> splat_of(const Attribute& tensor) {
   bool is_splat = false;
   const Aval aval = checked(tensor, is_splat);
   return is_splat ? element(aval.dtype, tensor.text.data()) : std::nullopt;
@@ -96,9 +96,9 @@ Array constant_of(const Attribute& tensor) {
   const Aval aval = checked(tensor, is_splat);
   if (is_splat) {
     if (const auto value = element(aval.dtype, tensor.text.data()))
-      return lax::full(Array(), *value, aval.dtype, aval.shape);
-    return lax::broadcast_in_dim(internal::array_from_host(tensor.text.data(), aval.dtype, {}), aval.shape,
-                                 {});
+      return ir::lax::full(Array(), *value, aval.dtype, aval.shape);
+    return ir::lax::broadcast_in_dim(internal::array_from_host(tensor.text.data(), aval.dtype, {}),
+                                     aval.shape, {});
   }
   if (aval.dtype != DType::kBool)
     return internal::array_from_host(tensor.text.data(), aval.dtype, aval.shape);

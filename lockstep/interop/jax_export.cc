@@ -127,7 +127,7 @@ class Imported {
 
   static Array placed(const Array& x, const std::vector<std::optional<Sharding>>& shardings, std::size_t i) {
     if (i >= shardings.size() || !shardings[i]) return x;
-    return lax::sharding_constraint(x, sharding::placement(shardings[i]->mesh(), shardings[i]->spec()));
+    return ir::lax::sharding_constraint(x, sharding::placement(shardings[i]->mesh(), shardings[i]->spec()));
   }
 
   Array constrained(const Array& x, const std::vector<std::string>& names,
@@ -137,13 +137,14 @@ class Imported {
     if (!mesh_) return x;
     MeshAxes axes;
     for (std::size_t i = 0; i < names.size(); ++i) axes.emplace_back(names[i], sizes[i]);
-    PlacementParams placement = sharding::placement(*mesh_, spec_over(*mesh_, axes, splits, exported_->name));
+    ir::PlacementParams placement =
+        sharding::placement(*mesh_, spec_over(*mesh_, axes, splits, exported_->name));
     std::vector<std::int64_t> unconstrained;
     for (std::size_t d = 0; d < splits.size(); ++d)
       if (open[d] && splits[d].empty()) unconstrained.push_back(static_cast<std::int64_t>(d));
     if (static_cast<std::int64_t>(unconstrained.size()) == x.ndim() && x.ndim() > 0) return x;
     if (!unconstrained.empty()) placement.unconstrained = std::move(unconstrained);
-    return lax::sharding_constraint(x, std::move(placement));
+    return ir::lax::sharding_constraint(x, std::move(placement));
   }
 
   std::shared_ptr<const Exported> exported_;
@@ -154,7 +155,8 @@ class Imported {
 };
 
 Array zeros(const Aval& aval) {
-  return lax::full(Array(), is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, aval.shape);
+  return ir::lax::full(Array(), is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0), aval.dtype,
+                       aval.shape);
 }
 
 std::vector<Array> joined(std::vector<Array> a, const std::vector<Array>& b) {

@@ -24,48 +24,48 @@ using Results = std::vector<Array>;
 using Rule = Results (*)(const Call& call);
 
 /// The primitive of an operation with one or two operands; null if it is not one primitive.
-const Primitive* elementwise(const std::string& name) {
-  static const std::unordered_map<std::string, const Primitive& (*)()> all = {
-      {"negate", neg_p},
-      {"sign", sign_p},
-      {"floor", floor_p},
-      {"ceil", ceil_p},
-      {"round_nearest_even", round_p},
-      {"exponential", exp_p},
-      {"exponential_minus_one", expm1_p},
-      {"log", log_p},
-      {"log_plus_one", log1p_p},
-      {"tanh", tanh_p},
-      {"logistic", logistic_p},
-      {"sqrt", sqrt_p},
-      {"rsqrt", rsqrt_p},
-      {"cbrt", cbrt_p},
-      {"sine", sin_p},
-      {"cosine", cos_p},
-      {"tan", tan_p},
-      {"is_finite", is_finite_p},
-      {"not", logical_not_p},
-      {"add", add_p},
-      {"subtract", sub_p},
-      {"multiply", mul_p},
-      {"divide", div_p},
-      {"remainder", rem_p},
-      {"power", pow_p},
-      {"maximum", max_p},
-      {"minimum", min_p},
-      {"and", logical_and_p},
-      {"or", logical_or_p},
-      {"xor", logical_xor_p},
-      {"shift_left", shift_left_p},
-      {"shift_right_logical", shift_right_logical_p},
-      {"shift_right_arithmetic", shift_right_arithmetic_p},
-      {"atan2", atan2_p},
-      {"complex", complex_p},
-      {"real", real_p},
-      {"imag", imag_p},
-      {"popcnt", population_count_p},
-      {"count_leading_zeros", clz_p},
-      {"select", select_p},
+const ir::Primitive* elementwise(const std::string& name) {
+  static const std::unordered_map<std::string, const ir::Primitive& (*)()> all = {
+      {"negate", ir::neg_p},
+      {"sign", ir::sign_p},
+      {"floor", ir::floor_p},
+      {"ceil", ir::ceil_p},
+      {"round_nearest_even", ir::round_p},
+      {"exponential", ir::exp_p},
+      {"exponential_minus_one", ir::expm1_p},
+      {"log", ir::log_p},
+      {"log_plus_one", ir::log1p_p},
+      {"tanh", ir::tanh_p},
+      {"logistic", ir::logistic_p},
+      {"sqrt", ir::sqrt_p},
+      {"rsqrt", ir::rsqrt_p},
+      {"cbrt", ir::cbrt_p},
+      {"sine", ir::sin_p},
+      {"cosine", ir::cos_p},
+      {"tan", ir::tan_p},
+      {"is_finite", ir::is_finite_p},
+      {"not", ir::logical_not_p},
+      {"add", ir::add_p},
+      {"subtract", ir::sub_p},
+      {"multiply", ir::mul_p},
+      {"divide", ir::div_p},
+      {"remainder", ir::rem_p},
+      {"power", ir::pow_p},
+      {"maximum", ir::max_p},
+      {"minimum", ir::min_p},
+      {"and", ir::logical_and_p},
+      {"or", ir::logical_or_p},
+      {"xor", ir::logical_xor_p},
+      {"shift_left", ir::shift_left_p},
+      {"shift_right_logical", ir::shift_right_logical_p},
+      {"shift_right_arithmetic", ir::shift_right_arithmetic_p},
+      {"atan2", ir::atan2_p},
+      {"complex", ir::complex_p},
+      {"real", ir::real_p},
+      {"imag", ir::imag_p},
+      {"popcnt", ir::population_count_p},
+      {"count_leading_zeros", ir::clz_p},
+      {"select", ir::select_p},
   };
   const auto found = all.find(name);
   return found == all.end() ? nullptr : &found->second();
@@ -79,17 +79,17 @@ Results compare(const Call& call) {
               y = totally ? total_order(call.operand(1)) : call.operand(1);
   switch (call.integer("comparison_direction")) {
     case 0:
-      return {lax::eq(x, y)};
+      return {ir::lax::eq(x, y)};
     case 1:
-      return {lax::ne(x, y)};
+      return {ir::lax::ne(x, y)};
     case 2:
-      return {lax::ge(x, y)};
+      return {ir::lax::ge(x, y)};
     case 3:
-      return {lax::gt(x, y)};
+      return {ir::lax::gt(x, y)};
     case 4:
-      return {lax::le(x, y)};
+      return {ir::lax::le(x, y)};
     case 5:
-      return {lax::lt(x, y)};
+      return {ir::lax::lt(x, y)};
     default:
       call.refuse("its direction is not one of StableHLO's");
   }
@@ -101,22 +101,22 @@ std::optional<std::string> precision_of(const Call& call) {
   std::int64_t most = 0;
   if (list != nullptr)
     for (const AttributePtr& each : list->elements) most = std::max(most, each->integer);
-  return precision_text(static_cast<Precision>(most));
+  return ir::precision_text(static_cast<Precision>(most));
 }
 
 Results dot_general(const Call& call) {
-  DotGeneralParams params{call.numbers("lhs_contracting_dimensions"),
-                          call.numbers("rhs_contracting_dimensions"), call.numbers("lhs_batching_dimensions"),
-                          call.numbers("rhs_batching_dimensions")};
+  ir::DotGeneralParams params{
+      call.numbers("lhs_contracting_dimensions"), call.numbers("rhs_contracting_dimensions"),
+      call.numbers("lhs_batching_dimensions"), call.numbers("rhs_batching_dimensions")};
   const DType dtype = call.result().dtype;
   if (call.operand(0).dtype() != call.operand(1).dtype()) call.refuse("its operands are of two dtypes");
   if (dtype != call.operand(0).dtype()) params.preferred_element_type = dtype;
   params.precision = precision_of(call);
-  return {lax::dot_general(call.operand(0), call.operand(1), std::move(params))};
+  return {ir::lax::dot_general(call.operand(0), call.operand(1), std::move(params))};
 }
 
 Results convolution(const Call& call) {
-  ConvParams params;
+  ir::ConvParams params;
   const std::size_t spatial = call.numbers("input_spatial_dimensions").size();
   const std::vector<std::int64_t> ones(spatial, 1);
   params.window_strides = call.numbers("window_strides", ones);
@@ -148,7 +148,7 @@ Results convolution(const Call& call) {
   const DType dtype = call.result().dtype;
   if (dtype != call.operand(0).dtype()) params.preferred_element_type = dtype;
   params.precision = precision_of(call);
-  return {lax::conv_general_dilated(call.operand(0), call.operand(1), std::move(params))};
+  return {ir::lax::conv_general_dilated(call.operand(0), call.operand(1), std::move(params))};
 }
 
 /// The indices with their vectors along the last dimension.
@@ -156,45 +156,48 @@ Array with_vectors_last(const Array& indices, std::int64_t vector_dim) {
   if (vector_dim == indices.ndim()) {
     Shape shape = indices.shape();
     shape.push_back(1);
-    return lax::reshape(indices, shape);
+    return ir::lax::reshape(indices, shape);
   }
   std::vector<std::int64_t> order;
   for (std::int64_t d = 0; d < indices.ndim(); ++d)
     if (d != vector_dim) order.push_back(d);
   order.push_back(vector_dim);
-  return lax::transpose(indices, order);
+  return ir::lax::transpose(indices, order);
 }
 
 /// StableHLO takes the nearest slice that is within bounds.
 Results gather(const Call& call) {
-  const GatherDimensionNumbers numbers{
+  const ir::GatherDimensionNumbers numbers{
       call.numbers("offset_dims"), call.numbers("collapsed_slice_dims"), call.numbers("start_index_map"),
       call.numbers("operand_batching_dims", {}), call.numbers("start_indices_batching_dims", {})};
-  return {lax::gather(call.operand(0), with_vectors_last(call.operand(1), call.integer("index_vector_dim")),
-                      numbers, call.numbers("slice_sizes"), GatherScatterMode::kClip)};
+  return {ir::lax::gather(call.operand(0),
+                          with_vectors_last(call.operand(1), call.integer("index_vector_dim")), numbers,
+                          call.numbers("slice_sizes"), GatherScatterMode::kClip)};
 }
 
 Results cholesky(const Call& call) {
   if (call.integer("lower", 0) == 0) call.refuse("it asks for the upper triangle");
-  return {lax::cholesky(call.operand(0))};
+  return {ir::lax::cholesky(call.operand(0))};
 }
 
 Results triangular_solve(const Call& call) {
   constexpr std::int64_t kNone = 1, kTransposed = 2;
   const std::int64_t transpose = call.integer("transpose_a");
   if (transpose != kNone && transpose != kTransposed) call.refuse("it asks for the adjoint");
-  return {lax::triangular_solve(call.operand(0), call.operand(1),
-                                {call.integer("left_side") != 0, call.integer("lower") != 0,
-                                 transpose == kTransposed, call.integer("unit_diagonal") != 0})};
+  return {ir::lax::triangular_solve(call.operand(0), call.operand(1),
+                                    {call.integer("left_side") != 0, call.integer("lower") != 0,
+                                     transpose == kTransposed, call.integer("unit_diagonal") != 0})};
 }
 
 /// Halves are rounded away from zero.
 Results round_away_from_zero(const Call& call) {
   const Array& x = call.operand(0);
-  const Array size = lax::abs(x), whole = lax::floor(size);
-  const Array half = lax::full_like(x, 0.5), one = lax::full_like(x, 1), zero = lax::full_like(x, 0);
-  const Array rounded = lax::add(whole, lax::select(lax::ge(lax::sub(size, whole), half), one, zero));
-  return {lax::select(lax::lt(x, zero), lax::neg(rounded), rounded)};
+  const Array size = ir::lax::abs(x), whole = ir::lax::floor(size);
+  const Array half = ir::lax::full_like(x, 0.5), one = ir::lax::full_like(x, 1),
+              zero = ir::lax::full_like(x, 0);
+  const Array rounded =
+      ir::lax::add(whole, ir::lax::select(ir::lax::ge(ir::lax::sub(size, whole), half), one, zero));
+  return {ir::lax::select(ir::lax::lt(x, zero), ir::lax::neg(rounded), rounded)};
 }
 
 const std::unordered_map<std::string, Rule>& rules() {
@@ -215,59 +218,67 @@ const std::unordered_map<std::string, Rule>& rules() {
        }},
       {"iota",
        [](const Call& c) -> Results {
-         return {lax::iota(Array(), c.result().dtype, c.result().shape, c.integer("iota_dimension"))};
+         return {ir::lax::iota(Array(), c.result().dtype, c.result().shape, c.integer("iota_dimension"))};
        }},
       {"broadcast_in_dim",
        [](const Call& c) -> Results {
-         return {lax::broadcast_in_dim(c.operand(0), c.result().shape, c.numbers("broadcast_dimensions"))};
+         return {
+             ir::lax::broadcast_in_dim(c.operand(0), c.result().shape, c.numbers("broadcast_dimensions"))};
        }},
-      {"reshape", [](const Call& c) -> Results { return {lax::reshape(c.operand(0), c.result().shape)}; }},
+      {"reshape",
+       [](const Call& c) -> Results { return {ir::lax::reshape(c.operand(0), c.result().shape)}; }},
       {"transpose",
-       [](const Call& c) -> Results { return {lax::transpose(c.operand(0), c.numbers("permutation"))}; }},
+       [](const Call& c) -> Results { return {ir::lax::transpose(c.operand(0), c.numbers("permutation"))}; }},
       {"slice",
        [](const Call& c) -> Results {
-         return {lax::slice(c.operand(0), c.numbers("start_indices"), c.numbers("limit_indices"),
-                            c.numbers("strides"))};
+         return {ir::lax::slice(c.operand(0), c.numbers("start_indices"), c.numbers("limit_indices"),
+                                c.numbers("strides"))};
        }},
       {"pad",
        [](const Call& c) -> Results {
-         return {lax::pad(c.operand(0), c.operand(1), c.numbers("edge_padding_low"),
-                          c.numbers("edge_padding_high"), c.numbers("interior_padding"))};
+         return {ir::lax::pad(c.operand(0), c.operand(1), c.numbers("edge_padding_low"),
+                              c.numbers("edge_padding_high"), c.numbers("interior_padding"))};
        }},
       {"concatenate",
        [](const Call& c) -> Results {
-         return {lax::concatenate(c.operands_from(0), c.integer("dimension"))};
+         return {ir::lax::concatenate(c.operands_from(0), c.integer("dimension"))};
        }},
-      {"reverse", [](const Call& c) -> Results { return {lax::rev(c.operand(0), c.numbers("dimensions"))}; }},
+      {"reverse",
+       [](const Call& c) -> Results { return {ir::lax::rev(c.operand(0), c.numbers("dimensions"))}; }},
       {"dynamic_slice",
        [](const Call& c) -> Results {
-         return {lax::dynamic_slice(c.operand(0), c.operands_from(1), c.numbers("slice_sizes"))};
+         return {ir::lax::dynamic_slice(c.operand(0), c.operands_from(1), c.numbers("slice_sizes"))};
        }},
       {"dynamic_update_slice",
        [](const Call& c) -> Results {
-         return {lax::dynamic_update_slice(c.operand(0), c.operand(1), c.operands_from(2))};
+         return {ir::lax::dynamic_update_slice(c.operand(0), c.operand(1), c.operands_from(2))};
        }},
       {"convert",
-       [](const Call& c) -> Results { return {lax::convert_element_type(c.operand(0), c.result().dtype)}; }},
+       [](const Call& c) -> Results {
+         return {ir::lax::convert_element_type(c.operand(0), c.result().dtype)};
+       }},
       {"bitcast_convert",
-       [](const Call& c) -> Results { return {lax::bitcast_convert_type(c.operand(0), c.result().dtype)}; }},
+       [](const Call& c) -> Results {
+         return {ir::lax::bitcast_convert_type(c.operand(0), c.result().dtype)};
+       }},
       {"round_nearest_afz", round_away_from_zero},
       {"reduce_precision",
        [](const Call& c) -> Results {
-         return {lax::reduce_precision(c.operand(0), c.integer("exponent_bits"), c.integer("mantissa_bits"))};
+         return {
+             ir::lax::reduce_precision(c.operand(0), c.integer("exponent_bits"), c.integer("mantissa_bits"))};
        }},
       {"clamp",
        [](const Call& c) -> Results {
          const Shape shape = c.operand(1).shape();
          const auto wide = [&](const Array& bound) {
-           return bound.shape() == shape ? bound : lax::broadcast_in_dim(bound, shape, {});
+           return bound.shape() == shape ? bound : ir::lax::broadcast_in_dim(bound, shape, {});
          };
-         return {lax::min(lax::max(c.operand(1), wide(c.operand(0))), wide(c.operand(2)))};
+         return {ir::lax::min(ir::lax::max(c.operand(1), wide(c.operand(0))), wide(c.operand(2)))};
        }},
       {"fft",
        [](const Call& c) -> Results {
-         return {
-             lax::fft(c.operand(0), static_cast<FftType>(c.integer("fft_type")), c.numbers("fft_length"))};
+         return {ir::lax::fft(c.operand(0), static_cast<ir::FftType>(c.integer("fft_type")),
+                              c.numbers("fft_length"))};
        }},
       {"optimization_barrier", [](const Call& c) -> Results { return c.operands; }},
   };
@@ -278,12 +289,12 @@ const std::unordered_map<std::string, Rule>& rules() {
 
 std::vector<Array> plain_results(const Call& call) {
   if (call.integer("result_accuracy", 0) != 0) call.refuse("it asks for an accuracy");
-  if (const Primitive* primitive = elementwise(call.name)) {
+  if (const ir::Primitive* primitive = elementwise(call.name)) {
     // The condition of a select may be one for all.
     std::vector<Array> operands = call.operands;
     if (call.name == "select" && operands.size() == 3 && operands[0].shape() != operands[1].shape())
-      operands[0] = lax::broadcast_in_dim(operands[0], operands[1].shape(), {});
-    return apply_primitive(*primitive, OpParams(), operands);
+      operands[0] = ir::lax::broadcast_in_dim(operands[0], operands[1].shape(), {});
+    return apply_primitive(*primitive, ir::OpParams(), operands);
   }
   const auto rule = rules().find(call.name);
   if (rule == rules().end()) call.refuse("Lockstep has no operation like it");

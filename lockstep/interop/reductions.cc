@@ -16,12 +16,12 @@ namespace lockstep::interop {
 namespace {
 
 constexpr Combining kCombining[] = {
-    {"add", add_p, reduce_sum_p, reduce_window_sum_p, cumsum_p, scatter_add_p},
-    {"multiply", mul_p, reduce_prod_p, nullptr, cumprod_p, scatter_mul_p},
-    {"maximum", max_p, reduce_max_p, reduce_window_max_p, cummax_p, scatter_max_p},
-    {"minimum", min_p, reduce_min_p, reduce_window_min_p, cummin_p, scatter_min_p},
-    {"and", logical_and_p, reduce_and_p, nullptr, nullptr, nullptr},
-    {"or", logical_or_p, reduce_or_p, nullptr, nullptr, nullptr},
+    {"add", ir::add_p, ir::reduce_sum_p, ir::reduce_window_sum_p, ir::cumsum_p, ir::scatter_add_p},
+    {"multiply", ir::mul_p, ir::reduce_prod_p, nullptr, ir::cumprod_p, ir::scatter_mul_p},
+    {"maximum", ir::max_p, ir::reduce_max_p, ir::reduce_window_max_p, ir::cummax_p, ir::scatter_max_p},
+    {"minimum", ir::min_p, ir::reduce_min_p, ir::reduce_window_min_p, ir::cummin_p, ir::scatter_min_p},
+    {"and", ir::logical_and_p, ir::reduce_and_p, nullptr, nullptr, nullptr},
+    {"or", ir::logical_or_p, ir::reduce_or_p, nullptr, nullptr, nullptr},
 };
 constexpr std::size_t kMaximum = 2, kMinimum = 3;
 
@@ -42,7 +42,7 @@ const Combining* combining_of(const Region& region) {
   return nullptr;
 }
 
-bool is_neutral(const Combining& combining, const std::optional<Scalar>& value, DType dtype) {
+bool is_neutral(const Combining& combining, const std::optional<ir::Scalar>& value, DType dtype) {
   if (!value) return false;
   const std::string_view name = combining.name;
   const bool inexact = is_inexact(dtype);
@@ -72,7 +72,7 @@ std::vector<Array> sliced(std::span<const Array> arrays, std::int64_t dimension,
     from[d] = start;
     to[d] = count == 0 ? start : start + (count - 1) * stride + 1;
     steps[d] = stride;
-    parts.push_back(lax::slice(x, from, to, steps));
+    parts.push_back(ir::lax::slice(x, from, to, steps));
   }
   return parts;
 }
@@ -136,12 +136,12 @@ std::vector<Array> arg_reduce(const Call& call, const std::vector<std::int64_t>&
   const bool greater = *takes_largest(call.region(0));
   const DType places = call.operand(1).dtype();
   const Array& x = call.operand(0);
-  const Array which = greater ? lax::argmax(x, axes[0], places) : lax::argmin(x, axes[0], places);
+  const Array which = greater ? ir::lax::argmax(x, axes[0], places) : ir::lax::argmin(x, axes[0], places);
   Shape one = x.shape();
   one[static_cast<std::size_t>(axes[0])] = 1;
-  return {lax::reshape(
-              lax::take_along_axis(x, lax::reshape(which, one), axes[0], GatherScatterMode::kPromiseInBounds),
-              call.result().shape),
+  return {ir::lax::reshape(ir::lax::take_along_axis(x, ir::lax::reshape(which, one), axes[0],
+                                                    GatherScatterMode::kPromiseInBounds),
+                           call.result().shape),
           which};
 }
 
@@ -165,17 +165,17 @@ std::vector<Array> reduce_by_region(const Call& call, const std::vector<std::int
         const std::vector<Array> last = sliced(arrays, axes[a], size - 1, 1);
         for (std::size_t i = 0; i < count; ++i) {
           const Array both[] = {joined[i], last[i]};
-          joined[i] = lax::concatenate(std::span<const Array>(both), axes[a]);
+          joined[i] = ir::lax::concatenate(std::span<const Array>(both), axes[a]);
         }
       }
       arrays = std::move(joined);
     }
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
     if (!empty)
-      for (Array& x : arrays) x = lax::reshape(x, shape_without(x.shape(), axis));
+      for (Array& x : arrays) x = ir::lax::reshape(x, shape_without(x.shape(), axis));
   }
   for (std::size_t i = 0; i < count; ++i)
-    starts.push_back(lax::broadcast_in_dim(call.operand(count + i), shape, {}));
+    starts.push_back(ir::lax::broadcast_in_dim(call.operand(count + i), shape, {}));
   return empty ? starts : combined(call, starts, arrays);
 }
 
@@ -187,10 +187,10 @@ std::vector<Array> reduce(const Call& call) {
   if (call.operands.size() != 2 || combining == nullptr || combining->reduce == nullptr)
     return reduce_by_region(call, axes);
   const Array& x = call.operand(0);
-  Array reduced = lax::reduce(combining->reduce(), x, axes);
+  Array reduced = ir::lax::reduce(combining->reduce(), x, axes);
   if (!is_neutral(*combining, call.constants[1], x.dtype())) {
-    const Array start = lax::broadcast_in_dim(call.operand(1), reduced.shape(), {});
-    reduced = lax::apply1<Array>(combining->two(), {start, reduced});
+    const Array start = ir::lax::broadcast_in_dim(call.operand(1), reduced.shape(), {});
+    reduced = ir::lax::apply1<Array>(combining->two(), {start, reduced});
   }
   return {reduced};
 }
@@ -204,21 +204,21 @@ bool uses(const Region& region, std::size_t value) {
 
 /// Each element becomes what the region makes of it, as often as there are updates of it.
 std::vector<Array> scatter_by_function(const Call& call, const Array& indices,
-                                       const ScatterDimensionNumbers& numbers) {
+                                       const ir::ScatterDimensionNumbers& numbers) {
   const Array& x = call.operand(0);
   const auto numbers_of = [&](const Array& like, std::int64_t number) {
-    return lax::full(like, Scalar::of(number), DType::kI32, like.shape());
+    return ir::lax::full(like, ir::Scalar::of(number), DType::kI32, like.shape());
   };
-  const Array often =
-      lax::scatter_by(scatter_add_p(), numbers_of(x, 0), indices, numbers_of(call.operand(2), 1), numbers);
+  const Array often = ir::lax::scatter_by(ir::scatter_add_p(), numbers_of(x, 0), indices,
+                                          numbers_of(call.operand(2), 1), numbers);
   const std::vector<Array> all = while_loop(
       [&](const std::vector<Array>& carry) -> Array { return any(carry[1] > 0); },
       [&](const std::vector<Array>& carry) -> std::vector<Array> {
         // The update is not looked at; x stands for it, being of the elements' shape.
         const Array made =
             call.module.for_each_element(call.region(0), std::vector<Array>{carry[0], carry[0]}).at(0);
-        return {lax::select(lax::gt(carry[1], numbers_of(x, 0)), made, carry[0]),
-                lax::sub(carry[1], numbers_of(x, 1))};
+        return {ir::lax::select(ir::lax::gt(carry[1], numbers_of(x, 0)), made, carry[0]),
+                ir::lax::sub(carry[1], numbers_of(x, 1))};
       },
       std::vector<Array>{x, often});
   return {all[0]};
@@ -238,14 +238,14 @@ std::vector<Array> scatter(const Call& call) {
   const Array& indices = call.operand(1);
   if (call.integer("index_vector_dim") != indices.ndim() - 1)
     call.refuse("its indices are not in the last dimension");
-  const ScatterDimensionNumbers numbers{
+  const ir::ScatterDimensionNumbers numbers{
       call.numbers("update_window_dims"), call.numbers("inserted_window_dims"),
       call.numbers("scatter_dims_to_operand_dims"), call.numbers("input_batching_dims", {}),
       call.numbers("scatter_indices_batching_dims", {})};
   if (of_old_alone) return scatter_by_function(call, indices, numbers);
-  return {lax::scatter_by(replaces ? scatter_p() : combining->scatter(), call.operand(0), indices,
-                          call.operand(2), numbers, GatherScatterMode::kFillOrDrop,
-                          call.integer("unique_indices", 0) != 0)};
+  return {ir::lax::scatter_by(replaces ? ir::scatter_p() : combining->scatter(), call.operand(0), indices,
+                              call.operand(2), numbers, GatherScatterMode::kFillOrDrop,
+                              call.integer("unique_indices", 0) != 0)};
 }
 
 std::vector<Array> sort(const Call& call) {

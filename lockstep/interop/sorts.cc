@@ -148,7 +148,7 @@ class Comparison {
 
   /// The number that the value is, where it is known.
   std::optional<double> number(std::size_t value) const {
-    const std::optional<Scalar> known =
+    const std::optional<ir::Scalar> known =
         is(value, "constant") ? splat_of(*op(value).find("value")) : call_.module.known(value);
     return known ? std::optional(known->real) : std::nullopt;
   }
@@ -161,10 +161,12 @@ class Comparison {
 
 /// Numbers whose order is the reverse; of floating-point numbers of which NaNs are one, and zeros.
 Array reversed(const Array& x) {
-  if (!is_floating(x.dtype())) return lax::logical_not(x);
-  const auto all = [&](double value) { return lax::full(x, Scalar::of(value), x.dtype(), x.shape()); };
-  const Array numbers = lax::select(lax::ne(x, x), all(std::numeric_limits<double>::quiet_NaN()), x);
-  return lax::logical_not(total_order(lax::select(lax::eq(x, all(0)), all(0), numbers)));
+  if (!is_floating(x.dtype())) return ir::lax::logical_not(x);
+  const auto all = [&](double value) {
+    return ir::lax::full(x, ir::Scalar::of(value), x.dtype(), x.shape());
+  };
+  const Array numbers = ir::lax::select(ir::lax::ne(x, x), all(std::numeric_limits<double>::quiet_NaN()), x);
+  return ir::lax::logical_not(total_order(ir::lax::select(ir::lax::eq(x, all(0)), all(0), numbers)));
 }
 
 }  // namespace
@@ -175,13 +177,16 @@ Array total_order(const Array& x) {
                       : bits == 16 ? DType::kI16
                       : bits == 32 ? DType::kI32
                                    : DType::kI64;
-  const auto number = [&](std::int64_t value) { return lax::full(x, Scalar::of(value), dtype, x.shape()); };
-  const Array word = lax::bitcast_convert_type(x, dtype);
+  const auto number = [&](std::int64_t value) {
+    return ir::lax::full(x, ir::Scalar::of(value), dtype, x.shape());
+  };
+  const Array word = ir::lax::bitcast_convert_type(x, dtype);
   // Negative numbers have all bits but the sign inverted.
   const std::int64_t rest =
       bits == 64 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << (bits - 1)) - 1;
-  const Array turned = lax::logical_and(lax::shift_right_arithmetic(word, number(bits - 1)), number(rest));
-  return lax::logical_xor(word, turned);
+  const Array turned =
+      ir::lax::logical_and(ir::lax::shift_right_arithmetic(word, number(bits - 1)), number(rest));
+  return ir::lax::logical_xor(word, turned);
 }
 
 std::vector<Array> sorted_by(const Call& call, const Region& region, std::span<const Array> operands,
@@ -196,7 +201,7 @@ std::vector<Array> sorted_by(const Call& call, const Region& region, std::span<c
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const Key& key = keys[k];
     Array x = operands[key.operand];
-    if (key.part != Key::Part::kAll) x = key.part == Key::Part::kReal ? lax::real(x) : lax::imag(x);
+    if (key.part != Key::Part::kAll) x = key.part == Key::Part::kReal ? ir::lax::real(x) : ir::lax::imag(x);
     const bool is_operand = key.part == Key::Part::kAll && !(key.zeros_differ && is_floating(x.dtype())) &&
                             key.descending == descending;
     if (is_operand && !at[key.operand]) at[key.operand] = k;
@@ -209,8 +214,8 @@ std::vector<Array> sorted_by(const Call& call, const Region& region, std::span<c
     at[i] = all.size();
     all.push_back(operands[i]);
   }
-  const std::vector<Array> sorted = lax::sort(std::span<const Array>(all), dimension,
-                                              static_cast<std::int64_t>(keys.size()), stable, descending);
+  const std::vector<Array> sorted = ir::lax::sort(std::span<const Array>(all), dimension,
+                                                  static_cast<std::int64_t>(keys.size()), stable, descending);
   std::vector<Array> results;
   for (const auto& place : at) results.push_back(sorted[*place]);
   return results;

@@ -69,7 +69,7 @@ class Run : public Surroundings {
     if (found->second->regions[0].arguments.size() == arguments.size() + 1) {
       const Aval first = aval_of(*found->second->regions[0].argument_types[0]);
       if (!first.shape.empty() || !is_integer(first.dtype)) fail_damaged("main takes something unknown");
-      all.insert(all.begin(), lax::full(Array(), Scalar::of(platform_index_), first.dtype, {}));
+      all.insert(all.begin(), ir::lax::full(Array(), ir::Scalar::of(platform_index_), first.dtype, {}));
     }
     return call("main", all);
   }
@@ -81,7 +81,7 @@ class Run : public Surroundings {
     return all({arrays.begin(), arrays.end()});
   }
 
-  std::optional<Scalar> known(std::size_t value) const override { return constants_.at(value); }
+  std::optional<ir::Scalar> known(std::size_t value) const override { return constants_.at(value); }
 
   const Region& function(const std::string& name) const override {
     const auto found = functions_.find(name);
@@ -169,7 +169,7 @@ class Run : public Surroundings {
           "read here; export the function without it",
           name, where(operation));
     }
-    std::vector<std::optional<Scalar>> constants;
+    std::vector<std::optional<ir::Scalar>> constants;
     std::vector<const Operation*> producers;
     for (const std::size_t value : operation.operands) {
       constants.push_back(constants_.at(value));
@@ -216,14 +216,14 @@ class Run : public Surroundings {
   std::unordered_map<std::string, const Operation*> functions_;
   std::unordered_map<std::string, MeshAxes> meshes_;
   std::vector<Array> values_;
-  std::vector<std::optional<Scalar>> constants_;  ///< of values that are one number in every element
+  std::vector<std::optional<ir::Scalar>> constants_;  ///< of values that are one number in every element
   std::vector<const Operation*> producers_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Call::Call(const Operation& of, std::vector<Array> given, std::vector<std::optional<Scalar>> known,
+Call::Call(const Operation& of, std::vector<Array> given, std::vector<std::optional<ir::Scalar>> known,
            std::vector<const Operation*> made_by, Surroundings& around)
     : operation(of),
       module(around),

@@ -28,14 +28,15 @@ class Surroundings {
   virtual const Region& function(const std::string& name) const = 0;
 
   /// The number that a value is in every element, where it is known.
-  virtual std::optional<Scalar> known(std::size_t value) const = 0;
+  virtual std::optional<ir::Scalar> known(std::size_t value) const = 0;
 };
 
 /// An operation of the module with its operands, and what it says.
 class Call {
  public:
-  Call(const Operation& operation, std::vector<Array> operands, std::vector<std::optional<Scalar>> constants,
-       std::vector<const Operation*> producers, Surroundings& module);
+  Call(const Operation& operation, std::vector<Array> operands,
+       std::vector<std::optional<ir::Scalar>> constants, std::vector<const Operation*> producers,
+       Surroundings& module);
 
   const Operation& operation;
   Surroundings& module;
@@ -43,7 +44,7 @@ class Call {
   const std::vector<Array> operands;
 
   /// For each operand, the number that all its elements are, if it is known.
-  const std::vector<std::optional<Scalar>> constants;
+  const std::vector<std::optional<ir::Scalar>> constants;
 
   /// The operation that each operand is the result of; null of an argument.
   const std::vector<const Operation*> producers;
@@ -78,7 +79,7 @@ std::vector<std::int64_t> integers_of(const Attribute& tensor);
 
 /// The array that a tensor in the module is, and the number that it is in every element, where it is one.
 Array constant_of(const Attribute& tensor);
-std::optional<Scalar> splat_of(const Attribute& tensor);
+std::optional<ir::Scalar> splat_of(const Attribute& tensor);
 
 /// The results of an operation that holds no program that runs, and calls no function.
 std::vector<Array> plain_results(const Call& call);
@@ -105,18 +106,18 @@ Array total_order(const Array& x);
 /// An operation that makes one element of two, as its region says it.
 struct Combining {
   const char* name;
-  const Primitive& (*two)();
-  const Primitive& (*reduce)();
-  const Primitive& (*window)();
-  const Primitive& (*running)();
-  const Primitive& (*scatter)();
+  const ir::Primitive& (*two)();
+  const ir::Primitive& (*reduce)();
+  const ir::Primitive& (*window)();
+  const ir::Primitive& (*running)();
+  const ir::Primitive& (*scatter)();
 };
 
 /// The region's one operation on its two arguments; null where it is something else.
 const Combining* combining_of(const Region& region);
 
 /// Whether the value is what the operation leaves alone.
-bool is_neutral(const Combining& combining, const std::optional<Scalar>& value, DType dtype);
+bool is_neutral(const Combining& combining, const std::optional<ir::Scalar>& value, DType dtype);
 
 /// "vhlo.add_v1" as "add".
 std::string operation_name(const Operation& operation);

@@ -66,8 +66,9 @@ std::vector<Array> windows_by_region(const Call& call) {
   for (std::int64_t& between : interior) --between;
   std::vector<Array> arrays, starts;
   for (std::size_t i = 0; i < count; ++i) {
-    arrays.push_back(lax::pad(call.operand(i), call.operand(count + i), windows.low, windows.high, interior));
-    starts.push_back(lax::broadcast_in_dim(call.operand(count + i), call.result(i).shape, {}));
+    arrays.push_back(
+        ir::lax::pad(call.operand(i), call.operand(count + i), windows.low, windows.high, interior));
+    starts.push_back(ir::lax::broadcast_in_dim(call.operand(count + i), call.result(i).shape, {}));
   }
   if (num_elements(call.result().shape) == 0) return starts;
   for (std::size_t d = rank; d-- > 0;) {
@@ -102,10 +103,10 @@ std::vector<Array> reduce_window(const Call& call) {
   const Array& x = call.operand(0);
   const Windows windows(call, static_cast<std::size_t>(x.ndim()));
   if (const auto running = windows.running_dimension(x.shape()); running && combining->running != nullptr)
-    return {lax::cumulative(combining->running(), x, running->first, running->second)};
+    return {ir::lax::cumulative(combining->running(), x, running->first, running->second)};
   if (combining->window == nullptr) return windows_by_region(call);
-  return {lax::reduce_window(combining->window(), x, windows.sizes, windows.strides, windows.padding(),
-                             windows.base_dilations, windows.window_dilations)};
+  return {ir::lax::reduce_window(combining->window(), x, windows.sizes, windows.strides, windows.padding(),
+                                 windows.base_dilations, windows.window_dilations)};
 }
 
 /// Goes through the places of a window, from the first to the last, and keeps the one that the first region
@@ -118,15 +119,15 @@ std::vector<Array> select_and_scatter(const Call& call) {
   const auto rank = static_cast<std::size_t>(x.ndim());
   const Windows windows(call, rank);
   const Shape shape = source.shape();
-  const Array start = lax::broadcast_in_dim(call.operand(2), x.shape(), {});
+  const Array start = ir::lax::broadcast_in_dim(call.operand(2), x.shape(), {});
   if (num_elements(shape) == 0) return {start};
   const Integers none(rank, 0);
   const bool padded = windows.low != none || windows.high != none;
-  const auto zero = [&](DType dtype) { return lax::full(x, Scalar::of(0), dtype, {}); };
-  const Array values = lax::pad(x, zero(x.dtype()), windows.low, windows.high, none);
+  const auto zero = [&](DType dtype) { return ir::lax::full(x, ir::Scalar::of(0), dtype, {}); };
+  const Array values = ir::lax::pad(x, zero(x.dtype()), windows.low, windows.high, none);
   // Places around the array are not selected.
-  const Array inside = lax::pad(lax::full(x, Scalar::of(true), DType::kBool, x.shape()), zero(DType::kBool),
-                                windows.low, windows.high, none);
+  const Array inside = ir::lax::pad(ir::lax::full(x, ir::Scalar::of(true), DType::kBool, x.shape()),
+                                    zero(DType::kBool), windows.low, windows.high, none);
 
   std::vector<Integers> places;
   Integers place(rank, 0);
@@ -141,10 +142,10 @@ std::vector<Array> select_and_scatter(const Call& call) {
     Integers limit;
     for (std::size_t d = 0; d < rank; ++d)
       limit.push_back(first[d] + (shape[d] - 1) * windows.strides[d] + 1);
-    return lax::slice(from, first, limit, windows.strides);
+    return ir::lax::slice(from, first, limit, windows.strides);
   };
   const auto number = [&](std::size_t i) {
-    return lax::full(x, Scalar::of(static_cast<std::int64_t>(i)), DType::kI32, shape);
+    return ir::lax::full(x, ir::Scalar::of(static_cast<std::int64_t>(i)), DType::kI32, shape);
   };
   Array best = at(values, places[0]), which = number(0), found = at(inside, places[0]);
   for (std::size_t i = 1; i < places.size(); ++i) {
@@ -152,28 +153,28 @@ std::vector<Array> select_and_scatter(const Call& call) {
     Array keeps = call.module.for_each_element(call.region(0), std::vector<Array>{best, here}).at(0);
     if (padded) {
       const Array candidate = at(inside, places[i]);
-      keeps = lax::logical_or(lax::logical_not(candidate), lax::logical_and(found, keeps));
-      found = lax::logical_or(found, candidate);
+      keeps = ir::lax::logical_or(ir::lax::logical_not(candidate), ir::lax::logical_and(found, keeps));
+      found = ir::lax::logical_or(found, candidate);
     }
-    best = lax::select(keeps, best, here);
-    which = lax::select(keeps, which, number(i));
+    best = ir::lax::select(keeps, best, here);
+    which = ir::lax::select(keeps, which, number(i));
   }
 
   Integers between = windows.strides;
   for (std::int64_t& each : between) --each;
   std::optional<Array> sum;
-  const Array nothing = lax::full(source, Scalar::of(0), source.dtype(), shape);
+  const Array nothing = ir::lax::full(source, ir::Scalar::of(0), source.dtype(), shape);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const Array part = lax::select(lax::eq(which, number(i)), source, nothing);
+    const Array part = ir::lax::select(ir::lax::eq(which, number(i)), source, nothing);
     Integers low, high;
     for (std::size_t d = 0; d < rank; ++d) {
       low.push_back(places[i][d] - windows.low[d]);
       high.push_back(x.shape()[d] - low[d] - ((shape[d] - 1) * windows.strides[d] + 1));
     }
-    const Array spread = lax::pad(part, zero(source.dtype()), low, high, between);
-    sum = sum ? lax::add(*sum, spread) : spread;
+    const Array spread = ir::lax::pad(part, zero(source.dtype()), low, high, between);
+    sum = sum ? ir::lax::add(*sum, spread) : spread;
   }
-  return {is_neutral(*adding, call.constants[2], source.dtype()) ? *sum : lax::add(start, *sum)};
+  return {is_neutral(*adding, call.constants[2], source.dtype()) ? *sum : ir::lax::add(start, *sum)};
 }
 
 }  // namespace lockstep::interop

@@ -29,7 +29,7 @@ struct CallEntry : Kept {
   std::vector<Signature::Word> kinds;
   std::shared_ptr<const Computation> computation;  ///< keeps the array types alive to which the signature
                                                    ///< points
-  std::shared_ptr<const Program> traced;           ///< instead of it, if jit is disabled
+  std::shared_ptr<const ir::Program> traced;       ///< instead of it, if jit is disabled
   NumberInputs::Places doubles;    ///< captures in whose place a call gives the double of a leaf
   std::vector<Array> captures;     ///< outside arrays that the function uses: inputs after the arguments'
   std::shared_ptr<void> exemplar;  ///< a result of the C++ type in the signature, with empty arrays

@@ -26,23 +26,23 @@ void HostArray::check(DType asked) const {
 
 namespace internal {
 
-std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
+std::vector<Array> call_back(const ir::Primitive& primitive, AnyCallback function,
                              const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
                              const std::vector<Array>& operands, const CallSite& site) {
   CallSiteScope scope(site);
   const std::string place = CallSiteScope::current().to_string();
-  CallbackParams params;
+  ir::CallbackParams params;
   params.vmap_method = static_cast<std::int64_t>(options.vmap_method);
   for (const lockstep::ResultType& result : results) {
     std::vector<int>& numbers = params.results.emplace_back();
     numbers.push_back(static_cast<int>(result.dtype));
     for (const std::int64_t size : result.shape) numbers.push_back(static_cast<int>(size));
   }
-  params.function = NamedHostFunction(
-      [function = std::move(function), name = primitive.name, place](std::span<const HostBuffer> given,
-                                                                     std::span<const HostBuffer> results) {
+  params.function = ir::NamedHostFunction(
+      [function = std::move(function), name = primitive.name, place](
+          std::span<const ir::HostBuffer> given, std::span<const ir::HostBuffer> results) {
         std::vector<HostArray> arguments;
-        for (const HostBuffer& each : given) arguments.emplace_back(each.dtype, each.shape, each.data);
+        for (const ir::HostBuffer& each : given) arguments.emplace_back(each.dtype, each.shape, each.data);
         const std::vector<HostArray> found = function(std::move(arguments));
         if (found.size() != results.size()) {
           fail<ShapeError>("[{}] expected {} arrays from the function, got {} (at {})", name, results.size(),
@@ -58,7 +58,7 @@ std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
         }
       },
       place);
-  return apply_primitive(primitive, OpParams::of(std::move(params)), operands);
+  return apply_primitive(primitive, ir::OpParams::of(std::move(params)), operands);
 }
 
 }  // namespace internal

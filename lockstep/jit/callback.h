@@ -26,9 +26,11 @@
 /// arrays that have a value, and may be called concurrently for several devices.
 namespace lockstep {
 
+namespace ir {
 struct Primitive;
 const Primitive& pure_callback_p();
 const Primitive& io_callback_p();
+}  // namespace ir
 
 /// Numbers that a callback gets or returns, in row-major order. It owns a copy of them.
 class HostArray {
@@ -103,7 +105,7 @@ namespace internal {
 
 using AnyCallback = std::function<std::vector<HostArray>(std::vector<HostArray>)>;
 
-std::vector<Array> call_back(const Primitive& primitive, AnyCallback function,
+std::vector<Array> call_back(const ir::Primitive& primitive, AnyCallback function,
                              const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
                              const std::vector<Array>& operands, const CallSite& site);
 
@@ -128,7 +130,7 @@ AnyCallback any_callback(F function) {
 }
 
 template <class F, class... Args>
-std::vector<Array> call_back(const Primitive& primitive, F&& function,
+std::vector<Array> call_back(const ir::Primitive& primitive, F&& function,
                              const std::vector<lockstep::ResultType>& results, const CallbackOptions& options,
                              const Args&... args) {
   const std::vector<Operand> operands = {Operand(args)...};
@@ -151,23 +153,23 @@ std::vector<Array> call_back(const Primitive& primitive, F&& function,
 template <class F, class... Args>
 Array pure_callback(F&& function, const ResultType& result, const CallbackOptions& options,
                     const Args&... args) {
-  return internal::call_back(pure_callback_p(), std::forward<F>(function), {result}, options, args...)
+  return internal::call_back(ir::pure_callback_p(), std::forward<F>(function), {result}, options, args...)
       .front();
 }
 template <class F, class... Args>
 Array pure_callback(F&& function, const ResultType& result, const Args&... args) {
-  return internal::call_back(pure_callback_p(), std::forward<F>(function), {result}, CallbackOptions(),
+  return internal::call_back(ir::pure_callback_p(), std::forward<F>(function), {result}, CallbackOptions(),
                              args...)
       .front();
 }
 template <class F, class... Args>
 std::vector<Array> pure_callback(F&& function, const std::vector<ResultType>& results,
                                  const CallbackOptions& options, const Args&... args) {
-  return internal::call_back(pure_callback_p(), std::forward<F>(function), results, options, args...);
+  return internal::call_back(ir::pure_callback_p(), std::forward<F>(function), results, options, args...);
 }
 template <class F, class... Args>
 std::vector<Array> pure_callback(F&& function, const std::vector<ResultType>& results, const Args&... args) {
-  return internal::call_back(pure_callback_p(), std::forward<F>(function), results, CallbackOptions(),
+  return internal::call_back(ir::pure_callback_p(), std::forward<F>(function), results, CallbackOptions(),
                              args...);
 }
 
@@ -177,12 +179,14 @@ std::vector<Array> pure_callback(F&& function, const std::vector<ResultType>& re
 /// each device calls it for its own part; under vmap it is called for each example.
 template <class F, class... Args>
 Array io_callback(F&& function, const ResultType& result, const Args&... args) {
-  return internal::call_back(io_callback_p(), std::forward<F>(function), {result}, CallbackOptions(), args...)
+  return internal::call_back(ir::io_callback_p(), std::forward<F>(function), {result}, CallbackOptions(),
+                             args...)
       .front();
 }
 template <class F, class... Args>
 std::vector<Array> io_callback(F&& function, const std::vector<ResultType>& results, const Args&... args) {
-  return internal::call_back(io_callback_p(), std::forward<F>(function), results, CallbackOptions(), args...);
+  return internal::call_back(ir::io_callback_p(), std::forward<F>(function), results, CallbackOptions(),
+                             args...);
 }
 
 namespace debug {
@@ -191,7 +195,7 @@ namespace debug {
 /// values.
 template <class F, class... Args>
 void callback(F&& function, const Args&... args) {
-  internal::call_back(io_callback_p(), std::forward<F>(function), {}, CallbackOptions(), args...);
+  internal::call_back(ir::io_callback_p(), std::forward<F>(function), {}, CallbackOptions(), args...);
 }
 
 }  // namespace debug

@@ -17,7 +17,7 @@
 namespace lockstep::internal {
 namespace {
 
-using lax::vary_over;
+using ir::lax::vary_over;
 
 /// The operand of cond_p that selects the branch: an i32 scalar, clamped. Throws TraceError unless `index` is
 /// a bool scalar (cond), or an integer scalar (switch_).
@@ -25,15 +25,15 @@ Array branch_index(const char* operation, const Array& index, std::size_t branch
   const Aval& aval = index.aval();
   if (std::string_view(operation) == "cond") {
     check_predicate(operation, aval, site);
-    return lax::convert_element_type(index, DType::kI32);
+    return ir::lax::convert_element_type(index, DType::kI32);
   }
   if (!aval.shape.empty() || !is_integer(aval.dtype)) {
     fail<TraceError>("[{}] expected an index that is an integer scalar, got {} (at {})", operation,
                      to_string(aval), site.to_string());
   }
-  const Array number = lax::convert_element_type(index, DType::kI32);
-  const Array last = lax::full_like(number, static_cast<double>(branches) - 1);
-  return lax::max(lax::min(number, last), lax::full_like(number, 0));
+  const Array number = ir::lax::convert_element_type(index, DType::kI32);
+  const Array last = ir::lax::full_like(number, static_cast<double>(branches) - 1);
+  return ir::lax::max(ir::lax::min(number, last), ir::lax::full_like(number, 0));
 }
 
 /// The value of a condition, of a branch's index, outside of traces. Throws TraceError as check_predicate
@@ -130,10 +130,10 @@ std::vector<Array> ScanXs::stacked_ys(std::vector<std::vector<Array>> ys_of_step
 
 std::vector<Array> ScanXs::emit(TracedProgram body, const LoopCarry& carry) const {
   const std::vector<Array> captures = body.captures;
-  OpParams params = OpParams::of(ScanParams{shared(captures_first(std::move(body))),
-                                            static_cast<std::int64_t>(captures.size()),
-                                            static_cast<std::int64_t>(carry.size()), length_, reverse_});
-  return emit_nested(scan_p(), std::move(params), joined(joined(captures, carry.initial()), xs_));
+  ir::OpParams params = ir::OpParams::of(transforms::ScanParams{
+      transforms::shared(captures_first(std::move(body))), static_cast<std::int64_t>(captures.size()),
+      static_cast<std::int64_t>(carry.size()), length_, reverse_});
+  return emit_nested(transforms::scan_p(), std::move(params), joined(joined(captures, carry.initial()), xs_));
 }
 
 tree::AnyTree scan_in_trace(const TreeFunction& function, tree::TreeRef init, tree::TreeRef xs,
@@ -344,10 +344,10 @@ std::vector<Array> Branches::emit() {
       const ElementType type = promote(operation_, types);
       aval.dtype = type.dtype;
       aval.weak_type = type.weak;
-      aval.varying = both(aval.varying, given[k].varying);
+      aval.varying = ir::both(aval.varying, given[k].varying);
     }
   }
-  for (Aval& aval : expected) aval.varying = both(aval.varying, index_.aval().varying);
+  for (Aval& aval : expected) aval.varying = ir::both(aval.varying, index_.aval().varying);
 
   const Array index = branch_index(operation_.c_str(), index_, branches_.size(), site_);
   return emit_branches(index, branches_, expected, operands_);
@@ -357,7 +357,7 @@ std::vector<Array> Branches::emit() {
 
 Array counter(std::int64_t first, std::int64_t last) {
   const bool small = holds(DType::kI32, first) && holds(DType::kI32, last);
-  return lax::full(Array(), Scalar::of(first), small ? DType::kI32 : DType::kI64, {});
+  return ir::lax::full(Array(), ir::Scalar::of(first), small ? DType::kI32 : DType::kI64, {});
 }
 
 std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) {
@@ -377,7 +377,7 @@ std::pair<Array, Array> loop_bounds(const Operand& lower, const Operand& upper) 
         to_string(lower.aval()), to_string(upper.aval()), lower.site().to_string());
   }
   auto bound = [&](const Operand& each) {
-    return lax::convert_element_type(each.as_array({dtype, false}), dtype);
+    return ir::lax::convert_element_type(each.as_array({dtype, false}), dtype);
   };
   return {bound(lower), bound(upper)};
 }

@@ -32,10 +32,10 @@ void check_structure(const std::string& what, const TreeOutline& expected, const
 std::vector<Array> emit_remat(TracedProgram program, const RematPolicy& policy,
                               const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&program});
-  RematParams params{shared(std::move(program.program)), false};
+  transforms::RematParams params{transforms::shared(std::move(program.program)), false};
   if (policy.name != RematPolicy().name) params.policy = policy.name;
   if (!policy.names.empty()) params.names = policy.names;
-  return emit_nested(remat_p(), OpParams::of(std::move(params)), joined(captures, arguments));
+  return emit_nested(transforms::remat_p(), ir::OpParams::of(std::move(params)), joined(captures, arguments));
 }
 
 std::vector<Array> emit_custom_jvp(TracedProgram function, TracedProgram rule,
@@ -43,9 +43,10 @@ std::vector<Array> emit_custom_jvp(TracedProgram function, TracedProgram rule,
                                    const std::vector<Array>& arguments) {
   const std::vector<Array> captures = merge_captures({&function, &rule});
   return emit_nested(
-      custom_jvp_p(),
-      OpParams::of(CustomJvpParams{shared(std::move(function.program)), shared(std::move(rule.program)),
-                                   static_cast<std::int64_t>(captures.size()), std::move(no_reverse)}),
+      transforms::custom_jvp_p(),
+      ir::OpParams::of(transforms::CustomJvpParams{
+          transforms::shared(std::move(function.program)), transforms::shared(std::move(rule.program)),
+          static_cast<std::int64_t>(captures.size()), std::move(no_reverse)}),
       joined(captures, arguments));
 }
 
@@ -55,14 +56,17 @@ std::vector<Array> emit_custom_vjp(TracedProgram function, TracedProgram forward
   std::vector<TracedProgram*> all = {&function, &forward, &backward};
   if (jvp_rule) all.push_back(&*jvp_rule);
   const std::vector<Array> captures = merge_captures(all);
-  CustomVjpParams params{shared(std::move(function.program)), shared(std::move(forward.program)),
-                         shared(std::move(backward.program)), static_cast<std::int64_t>(captures.size())};
-  if (jvp_rule) params.jvp = shared(std::move(jvp_rule->program));
-  return emit_nested(custom_vjp_p(), OpParams::of(std::move(params)), joined(captures, arguments));
+  transforms::CustomVjpParams params{
+      transforms::shared(std::move(function.program)), transforms::shared(std::move(forward.program)),
+      transforms::shared(std::move(backward.program)), static_cast<std::int64_t>(captures.size())};
+  if (jvp_rule) params.jvp = transforms::shared(std::move(jvp_rule->program));
+  return emit_nested(transforms::custom_vjp_p(), ir::OpParams::of(std::move(params)),
+                     joined(captures, arguments));
 }
 
 Array zeros_of(const Aval& aval) {
-  return lax::full(Array(), is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, aval.shape);
+  return ir::lax::full(Array(), is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0), aval.dtype,
+                       aval.shape);
 }
 
 /// Throws TraceError unless a rule's result has the structure, shapes and dtypes of the function's result.
@@ -211,7 +215,7 @@ void change_to_named(tree::TreeRef tree, const std::string& name, const CallSite
   CallSiteScope scope(site);
   tree.change_leaves([&](Array& array) {
     array = run_operation("checkpoint_name", name, {&array, 1}, [&](std::span<const Array> t) {
-              return std::vector<Array>{lax::name(t[0], name)};
+              return std::vector<Array>{ir::lax::name(t[0], name)};
             }).front();
   });
 }

@@ -21,16 +21,16 @@ using Arrays = std::vector<Array>;
 /// A function of x whose arrays from outside, `captures`, are arguments too.
 class OpenFunction {
  public:
-  OpenFunction(Program program) : program_(std::make_shared<const Program>(std::move(program))) {}
+  OpenFunction(ir::Program program) : program_(std::make_shared<const ir::Program>(std::move(program))) {}
 
   Arrays operator()(const Arrays& x, const Arrays& captures) const {
     Trace& trace = *Trace::current();
-    std::vector<Value> values;
+    std::vector<ir::Value> values;
     for (const Arrays* arrays : {&x, &captures}) {
       for (const Array& array : *arrays) values.push_back(trace.value_of(array));
     }
     Arrays results;
-    for (const Value& value : transforms::inline_program(trace.builder(), *program_, values))
+    for (const ir::Value& value : transforms::inline_program(trace.builder(), *program_, values))
       results.push_back(trace.wrap(value));
     return results;
   }
@@ -66,7 +66,7 @@ class OpenFunction {
   }
 
  private:
-  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const ir::Program> program_;
 };
 
 /// The function as one of x and its captures. Throws ShapeError if its result has other shapes than its

@@ -22,7 +22,7 @@ namespace lockstep::internal {
 
 /// The derivative of a program at known inputs: what to run for given tangents (cotangents).
 struct LinearProgram {
-  Program program;                 ///< inputs: what was computed before, then the tangents that count
+  ir::Program program;             ///< inputs: what was computed before, then the tangents that count
   std::vector<bool> known_output;  ///< of each derivative: whether it depends on no tangent
   std::vector<Aval> given;         ///< of each tangent (cotangent) of the caller's, the aval it must have
   std::vector<Aval> result;        ///< of each derivative that a call gives back, its aval
@@ -30,12 +30,12 @@ struct LinearProgram {
 };
 namespace {
 
-std::vector<Array> run_program(const Program& program, const std::vector<Array>& inputs) {
+std::vector<Array> run_program(const ir::Program& program, const std::vector<Array>& inputs) {
   Trace& trace = *Trace::current();
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (const Array& array : inputs) values.push_back(trace.value_of(array));
   std::vector<Array> results;
-  for (const Value& value : transforms::inline_program(trace.builder(), program, values)) {
+  for (const ir::Value& value : transforms::inline_program(trace.builder(), program, values)) {
     results.push_back(trace.wrap(value));
   }
   return results;
@@ -45,7 +45,7 @@ std::vector<Array> run_program(const Program& program, const std::vector<Array>&
 /// the inputs' tangents and its results those of the outputs; in reverse mode the reverse. `inputs` are
 /// arrays of the current trace, including the program's captures; the first `num_arguments` are
 /// differentiated if they are inexact.
-std::vector<Array> linearize_in_trace(const Program& program, const std::vector<Array>& inputs,
+std::vector<Array> linearize_in_trace(const ir::Program& program, const std::vector<Array>& inputs,
                                       std::size_t num_arguments, bool forwards, LinearProgram& linear) {
   std::vector<bool> wrt(inputs.size());
   std::vector<Aval> arguments, outputs = program.output_avals();
@@ -57,7 +57,7 @@ std::vector<Array> linearize_in_trace(const Program& program, const std::vector<
   linear.given = forwards ? arguments : outputs;
   linear.result = forwards ? outputs : arguments;
 
-  const Program derived = forwards ? transforms::jvp(program, wrt) : transforms::vjp(program, wrt);
+  const ir::Program derived = forwards ? transforms::jvp(program, wrt) : transforms::vjp(program, wrt);
   std::vector<bool> known(derived.inputs.size());
   std::fill_n(known.begin(), inputs.size(), true);
   transforms::Split parts = transforms::split(derived, known);
@@ -244,7 +244,7 @@ Linearized linearized(const TreeFunction& function, bool forwards, std::string_v
                 return by[k] ? trace.input(given[k].aval()) : given[k];
               });
         }
-        const Program& program = call.traced.program;
+        const ir::Program& program = call.traced.program;
         inputs.insert(inputs.end(), call.traced.captures.begin(), call.traced.captures.end());
         result = std::move(call.result);
         return linearize_in_trace(program, inputs, num_arguments, forwards, *linear);

@@ -33,11 +33,11 @@ using test::Example;
 using test::HostArray;
 
 /// They say how values lie over a mesh or go between its devices, and have tests of their own.
-bool is_of_a_mesh(const Primitive& primitive) {
-  static const std::set<const Primitive*> all = {&psum_p(),       &pmax_p(),       &pmin_p(),
-                                                 &pvary_p(),      &all_gather_p(), &psum_scatter_p(),
-                                                 &all_to_all_p(), &ppermute_p(),   &axis_index_p(),
-                                                 &to_local_p(),   &to_global_p(),  &sharding_constraint_p()};
+bool is_of_a_mesh(const ir::Primitive& primitive) {
+  static const std::set<const ir::Primitive*> all = {
+      &ir::psum_p(),       &ir::pmax_p(),         &ir::pmin_p(),       &ir::pvary_p(),
+      &ir::all_gather_p(), &ir::psum_scatter_p(), &ir::all_to_all_p(), &ir::ppermute_p(),
+      &ir::axis_index_p(), &ir::to_local_p(),     &ir::to_global_p(),  &ir::sharding_constraint_p()};
   return all.contains(&primitive);
 }
 
@@ -86,22 +86,22 @@ P random_spec(const Mesh& mesh, const Shape& shape, std::mt19937& random) {
 
 /// The examples in one program, because a compilation takes longer than what the test runs.
 struct Programs {
-  Program program;
+  ir::Program program;
   std::vector<HostArray> inputs;
   std::vector<std::string> labels;  ///< of each result: the example that it is of
 };
 
 Programs joined(const std::vector<Example>& examples) {
   Programs all;
-  Builder builder("examples");
-  std::vector<Value> results;
+  ir::Builder builder("examples");
+  std::vector<ir::Value> results;
   for (const Example& example : examples) {
-    std::vector<Value> operands;
+    std::vector<ir::Value> operands;
     for (const HostArray& input : example.inputs) {
       operands.push_back(builder.input(input.aval()));
       all.inputs.push_back(input);
     }
-    for (const Value& result : builder.emit(*example.primitive, example.params, operands)) {
+    for (const ir::Value& result : builder.emit(*example.primitive, example.params, operands)) {
       results.push_back(result);
       all.labels.push_back(to_string(program_of(example)));
     }
@@ -110,7 +110,7 @@ Programs joined(const std::vector<Example>& examples) {
   return all;
 }
 
-std::vector<Array> run(const Program& program, const std::vector<Array>& arguments,
+std::vector<Array> run(const ir::Program& program, const std::vector<Array>& arguments,
                        const ComputationOptions& options) {
   std::vector<const ArrayType*> types;
   std::vector<const Array*> pointers;
@@ -183,10 +183,10 @@ LOCKSTEP_CHILD(every_primitive) {
     }
   }
   std::size_t there = 0;
-  for (const Primitive* primitive : all_primitives()) {
+  for (const ir::Primitive* primitive : ir::all_primitives()) {
     // Functions of the user's have tests of their own.
     const bool calls_host =
-        primitive->has_effect || primitive == &pure_callback_p() || primitive == &ffi_call_p();
+        primitive->has_effect || primitive == &ir::pure_callback_p() || primitive == &ir::ffi_call_p();
     there += is_of_a_mesh(*primitive) || calls_host ? 0 : 1;
   }
   EXPECT_EQ(covered.size(), there);

@@ -54,7 +54,8 @@ class RuleReader {
   RuleReader(const std::string& target, const FfiCallOptions& options) : target_(target), options_(options) {}
 
   /// Into the parameters, for operands and results of these shapes.
-  void read(const std::vector<Shape>& operands, const std::vector<Shape>& results, FfiCallParams& params) {
+  void read(const std::vector<Shape>& operands, const std::vector<Shape>& results,
+            ir::FfiCallParams& params) {
     const std::string& rule = options_.sharding_rule;
     const std::size_t arrow = rule.find("->");
     if (arrow == std::string::npos) wrong("expected operands -> results");
@@ -131,7 +132,7 @@ std::vector<Array> ffi_call(const std::string& target, const std::vector<ResultT
   if (results.empty())
     fail<ShapeError>("[ffi_call] expected the types of at least one result of the kernel {} (at {})", target,
                      CallSiteScope::current().to_string());
-  FfiCallParams params{target, "", {}, std::nullopt};
+  ir::FfiCallParams params{target, "", {}, std::nullopt};
   if (!options.sharding_rule.empty()) {
     std::vector<Shape> of_operands, of_results;
     for (const Array& operand : operands) of_operands.push_back(operand.shape());
@@ -147,7 +148,7 @@ std::vector<Array> ffi_call(const std::string& target, const std::vector<ResultT
     for (const std::int64_t size : result.shape) numbers.push_back(static_cast<int>(size));
   }
   if (options.vmap_method) params.vmap_method = static_cast<std::int64_t>(*options.vmap_method);
-  return apply_primitive(ffi_call_p(), OpParams::of(std::move(params)), operands);
+  return apply_primitive(ir::ffi_call_p(), ir::OpParams::of(std::move(params)), operands);
 }
 
 Array ffi_call(const std::string& target, const ResultType& result, const std::vector<Array>& operands,

@@ -20,7 +20,7 @@ namespace {
 /// The outputs of the program and the cotangents of the inputs in `wrt`, for a cotangent of 1 of its first
 /// output. `inputs` are arrays of the current trace, including the program's captures. Throws TraceError if
 /// the first output is not a floating scalar.
-std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& program,
+std::pair<std::vector<Array>, std::vector<Array>> differentiate(const ir::Program& program,
                                                                 const std::vector<Array>& inputs,
                                                                 const std::vector<bool>& wrt,
                                                                 const CallSite& site) {
@@ -32,17 +32,18 @@ std::pair<std::vector<Array>, std::vector<Array>> differentiate(const Program& p
         to_string(loss), site.to_string());
   }
   // Outputs that are handed through are like any other, with derivatives of their own around this one.
-  const Program vjp = transforms::vjp(program, wrt, 1);
+  const ir::Program vjp = transforms::vjp(program, wrt, 1);
 
   Trace& trace = *Trace::current();
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (const Array& array : inputs) values.push_back(trace.value_of(array));
-  const Value one =
+  const ir::Value one =
       trace.builder()
-          .emit(full_p(), OpParams::of(FullParams{Scalar::of(1.0), loss.dtype, {}, loss.weak_type}), {})
+          .emit(ir::full_p(),
+                ir::OpParams::of(ir::FullParams{ir::Scalar::of(1.0), loss.dtype, {}, loss.weak_type}), {})
           .front();
   values.push_back(trace.value_of(cotangent_of_copies(trace.wrap(one), loss)));
-  std::vector<Value> results = transforms::inline_program(trace.builder(), vjp, values);
+  std::vector<ir::Value> results = transforms::inline_program(trace.builder(), vjp, values);
   std::vector<Array> outputs, grads;
   for (std::size_t i = 0; i < results.size(); ++i) {
     (i < program.outputs.size() ? outputs : grads).push_back(trace.wrap(results[i]));

@@ -33,9 +33,9 @@ void constrain(tree::TreeRef tree, const Shardings& shardings, std::string_view 
   tree.change_leaves([&](Array& array) {
     const std::optional<Sharding>& sharding = shardings[k++];
     if (!sharding) return;
-    check_divisible(array.aval(), sharding->spec(), sharding->mesh(),
-                    fmt::format("jit, an array of {} {}", what, i));
-    array = lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
+    sharding::check_divisible(array.aval(), sharding->spec(), sharding->mesh(),
+                              fmt::format("jit, an array of {} {}", what, i));
+    array = ir::lax::sharding_constraint(array, sharding::placement(sharding->mesh(), sharding->spec()));
   });
 }
 
@@ -47,7 +47,7 @@ void check_fits(tree::TreeRef tree, const std::string& name, const Shardings& sh
   tree.for_each_leaf([&](const Array& array) {
     const std::size_t here = k++;
     if (const std::optional<Sharding>& sharding = shardings[here])
-      check_divisible(array.aval(), sharding->spec(), sharding->mesh(), "jit, " + paths[here]);
+      sharding::check_divisible(array.aval(), sharding->spec(), sharding->mesh(), "jit, " + paths[here]);
   });
 }
 
@@ -59,7 +59,8 @@ std::string name_of(const JitOptions& options, const CallSite& site) {
 std::shared_ptr<const CallEntry> to_evaluate(TracedProgram traced, NumberInputs::Places doubles,
                                              std::shared_ptr<void> exemplar) {
   auto entry = std::make_shared<CallEntry>();
-  entry->traced = std::make_shared<const Program>(transforms::eliminate_dead_code(std::move(traced.program)));
+  entry->traced =
+      std::make_shared<const ir::Program>(transforms::eliminate_dead_code(std::move(traced.program)));
   entry->captures = std::move(traced.captures);
   entry->doubles = std::move(doubles);
   entry->exemplar = std::move(exemplar);

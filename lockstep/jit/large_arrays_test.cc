@@ -80,9 +80,10 @@ TEST_F(Traced, IndicesInLargeDimensions_AreI64) {
 TEST_F(Traced, ANumberThatADTypeCannotHold_IsAnError) {
   EXPECT_THAT(error_of<DTypeError>([&] { nonzero(x[slice(0, 9)], 2, std::int64_t{1} << 40); }),
               HasSubstr("1099511627776"));
-  EXPECT_THAT(error_of<DTypeError>([&] { lax::full(x, Scalar::of(std::int64_t{1} << 31), DType::kI32, {}); }),
-              HasSubstr("[full] expected a number that i32 holds, got 2147483648"));
-  EXPECT_THAT(error_of<DTypeError>([&] { lax::argmax(x, 0, DType::kI32); }),
+  EXPECT_THAT(
+      error_of<DTypeError>([&] { ir::lax::full(x, ir::Scalar::of(std::int64_t{1} << 31), DType::kI32, {}); }),
+      HasSubstr("[full] expected a number that i32 holds, got 2147483648"));
+  EXPECT_THAT(error_of<DTypeError>([&] { ir::lax::argmax(x, 0, DType::kI32); }),
               HasSubstr("more elements than i32"));
 }
 

@@ -14,7 +14,8 @@ TracedFunction traced(const TreeFunction& function, std::span<TreeArgument> argu
 
 }  // namespace
 
-Program program_of(const TreeFunction& function, std::span<TreeArgument> arguments, const CallSite& site) {
+ir::Program program_of(const TreeFunction& function, std::span<TreeArgument> arguments,
+                       const CallSite& site) {
   return traced(function, arguments, site).traced.program;
 }
 

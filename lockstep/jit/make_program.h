@@ -26,7 +26,7 @@ struct ShapeDtype {
 };
 
 namespace internal {
-Program program_of(const TreeFunction& function, std::span<TreeArgument> arguments, const CallSite& site);
+ir::Program program_of(const TreeFunction& function, std::span<TreeArgument> arguments, const CallSite& site);
 std::vector<ShapeDtype> shapes_of(const TreeFunction& function, std::span<TreeArgument> arguments,
                                   const CallSite& site);
 

@@ -122,7 +122,7 @@ Array without_mapped(const Array& array, std::optional<int> mapped) {
   if (!mapped) return array;
   Shape shape = array.shape();
   shape.erase(shape.begin() + *mapped);
-  return lax::reshape(array, shape);
+  return ir::lax::reshape(array, shape);
 }
 
 Array with_mapped(const Array& array, std::optional<int> mapped, const CallSite& site) {
@@ -133,34 +133,34 @@ Array with_mapped(const Array& array, std::optional<int> mapped, const CallSite&
                         to_string(array.aval()), site.to_string());
   }
   shape.insert(shape.begin() + *mapped, 1);
-  return lax::reshape(array, shape);
+  return ir::lax::reshape(array, shape);
 }
 
 /// Whether the equation may make values that differ between the devices of ones that do not.
-bool makes_differ(const Equation& equation) {
-  const auto programs = programs_of(equation);
+bool makes_differ(const ir::Equation& equation) {
+  const auto programs = ir::programs_of(equation);
   if (programs.empty()) {
-    return equation.primitive->sets_varying && equation.primitive != &pvary_p();
+    return equation.primitive->sets_varying && equation.primitive != &ir::pvary_p();
   }
-  return std::ranges::any_of(programs, [](const NestedProgram& nested) {
+  return std::ranges::any_of(programs, [](const ir::NestedProgram& nested) {
     return std::ranges::any_of(nested.program->equations, makes_differ);
   });
 }
 
 /// Whether each output differs between the devices. The avals do not say it where a derivative was taken of
 /// each device's own copy.
-std::vector<bool> differing_outputs(const Program& program) {
+std::vector<bool> differing_outputs(const ir::Program& program) {
   std::vector<bool> differs(program.variables.size());
-  auto at = [&](Var var) { return differs[static_cast<std::size_t>(var)]; };
-  for (Var input : program.inputs)
+  auto at = [&](ir::Var var) { return differs[static_cast<std::size_t>(var)]; };
+  for (ir::Var input : program.inputs)
     differs[static_cast<std::size_t>(input)] = !program.aval(input).varying.empty();
-  for (const Equation& equation : program.equations) {
+  for (const ir::Equation& equation : program.equations) {
     const bool any = makes_differ(equation) || std::ranges::any_of(equation.inputs, at);
-    for (Var output : equation.outputs)
+    for (ir::Var output : equation.outputs)
       differs[static_cast<std::size_t>(output)] = any && !program.aval(output).varying.empty();
   }
   std::vector<bool> results;
-  for (Var output : program.outputs) results.push_back(at(output));
+  for (ir::Var output : program.outputs) results.push_back(at(output));
   return results;
 }
 
@@ -192,7 +192,7 @@ class PmapTrace {
   std::vector<PartitionSpec> in_specs_;
   NumberInputs numbers_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::optional<AxisEnvScope> axes_;
+  std::optional<ir::AxisEnvScope> axes_;
   std::optional<PmapAxis> axis_;
   std::optional<Trace> trace_;
 };
@@ -243,7 +243,7 @@ std::shared_ptr<const CallEntry> PmapTrace::finish(const Signature& signature, t
       outputs.push_back(with_mapped(array, mapped, site));
     });
   }
-  Program program = trace_->finish(outputs);
+  ir::Program program = trace_->finish(outputs);
   const std::vector<bool> differs = differing_outputs(program);
   for (std::size_t i = 0; i < differs.size(); ++i) {
     if (is_mapped[i] || !differs[i]) continue;

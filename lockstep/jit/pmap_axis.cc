@@ -19,12 +19,12 @@ PmapAxis::PmapAxis(std::string axis) : saved_(std::exchange(current_axis, {std::
 
 PmapAxis::~PmapAxis() { current_axis = std::move(saved_); }
 
-Array own_copy(const Array& x) { return lax::vary_over(x, PmapAxis::current()); }
+Array own_copy(const Array& x) { return ir::lax::vary_over(x, PmapAxis::current()); }
 
 Array cotangent_of_copies(const Array& cotangent, const Aval& value) {
-  const std::vector<std::string> shared = minus(PmapAxis::current(), value.varying);
-  if (shared.empty()) return lax::vary_over(cotangent, value.varying);
-  return lax::psum(lax::vary_over(cotangent, shared), shared);
+  const std::vector<std::string> shared = ir::minus(PmapAxis::current(), value.varying);
+  if (shared.empty()) return ir::lax::vary_over(cotangent, value.varying);
+  return ir::lax::psum(ir::lax::vary_over(cotangent, shared), shared);
 }
 
 }  // namespace lockstep::internal

@@ -24,7 +24,7 @@ class ShardMapCall {
   void to_local(tree::TreeRef argument, std::size_t i, std::size_t num_arguments) const;
 
   /// The axes that collectives in the function may name.
-  AxisEnv axes() const;
+  ir::AxisEnv axes() const;
 
   /// Makes of each array of result i the whole.
   void to_global(tree::TreeRef result, std::size_t i, std::size_t num_results) const;
@@ -77,7 +77,7 @@ void ShardMapCall::check(const PartitionSpec& spec, std::size_t i, std::string_v
   }
 }
 
-AxisEnv ShardMapCall::axes() const { return transforms::with_mapped_axes(options_.mesh.axis_env()); }
+ir::AxisEnv ShardMapCall::axes() const { return transforms::with_mapped_axes(options_.mesh.axis_env()); }
 
 void ShardMapCall::to_local(tree::TreeRef argument, std::size_t i, std::size_t num_arguments) const {
   const std::vector<PartitionSpec> specs = specs_of(options_.in_specs, argument, i, num_arguments, "in");
@@ -92,9 +92,9 @@ void ShardMapCall::to_global(tree::TreeRef result, std::size_t i, std::size_t nu
 }
 
 Array ShardMapCall::local(const Array& array, const PartitionSpec& spec, std::size_t argument) const {
-  check_divisible(array.aval(), spec, options_.mesh,
-                  fmt::format("shard_map, argument {} (at {})", argument, site_));
-  return lax::to_local(array, sharding::placement(options_.mesh, spec, manual_));
+  sharding::check_divisible(array.aval(), spec, options_.mesh,
+                            fmt::format("shard_map, argument {} (at {})", argument, site_));
+  return ir::lax::to_local(array, sharding::placement(options_.mesh, spec, manual_));
 }
 
 Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::size_t result) const {
@@ -117,9 +117,9 @@ Array ShardMapCall::global(const Array& array, const PartitionSpec& spec, std::s
   for (const std::string& axis : named) {
     if (std::ranges::find(varying, axis) == varying.end()) missing.push_back(axis);
   }
-  AxisEnvScope in_force(axes());
-  return lax::to_global(missing.empty() ? array : lax::pvary(array, missing),
-                        sharding::placement(options_.mesh, spec, manual_));
+  ir::AxisEnvScope in_force(axes());
+  return ir::lax::to_global(missing.empty() ? array : ir::lax::pvary(array, missing),
+                            sharding::placement(options_.mesh, spec, manual_));
 }
 
 /// The user's function with the conversion of its arrays, as a function of the same trees.
@@ -143,7 +143,7 @@ tree::AnyTree ShardMapFunction::run(void* const* arguments) const {
       call.to_local({arguments[i], function.parameters[i]}, i, num_arguments);
   }
   tree::AnyTree result = [&] {
-    AxisEnvScope axes(call.axes());
+    ir::AxisEnvScope axes(call.axes());
     return tree::AnyTree(function.call(function.function, arguments), *function.result);
   }();
   CallSiteScope scope(site);

@@ -15,13 +15,13 @@ namespace lockstep::internal {
 namespace {
 
 /// x with dimension `from` moved to `to`; the others keep their order.
-Value move_axis(const Value& x, std::int64_t from, std::int64_t to) {
+ir::Value move_axis(const ir::Value& x, std::int64_t from, std::int64_t to) {
   std::vector<std::int64_t> permutation;
   for (std::int64_t i = 0; i < x.aval().rank(); ++i) {
     if (i != from) permutation.push_back(i);
   }
   permutation.insert(permutation.begin() + to, from);
-  return lax::transpose(x, permutation);
+  return ir::lax::transpose(x, permutation);
 }
 
 std::int64_t checked(int axis, std::int64_t rank, const Aval& aval, const CallSite& site) {
@@ -66,23 +66,23 @@ std::int64_t count_examples(const std::vector<Array>& inputs, const std::vector<
 /// The outputs for all examples of a program for one example. `inputs` are arrays of the current trace;
 /// `axes` is the mapped dimension of each, `out_axes` the dimension of the examples in each output. Throws as
 /// count_examples does.
-std::vector<Array> map_program(const Program& program, const std::vector<Array>& inputs,
+std::vector<Array> map_program(const ir::Program& program, const std::vector<Array>& inputs,
                                const std::vector<std::optional<int>>& axes, const std::vector<int>& out_axes,
                                const VmapOptions& options, const CallSite& site) {
   Trace& trace = *Trace::current();
   const std::int64_t size = count_examples(inputs, axes, site);
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   std::vector<bool> batched;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Value value = trace.value_of(inputs[i]);
+    ir::Value value = trace.value_of(inputs[i]);
     batched.push_back(axes[i].has_value());
     if (axes[i]) value = move_axis(value, checked(*axes[i], value.aval().rank(), value.aval(), site), 0);
     values.push_back(value);
   }
-  const Program mapped =
+  const ir::Program mapped =
       transforms::vmap(program, batched, {size, options.axis_name, options.spmd_axis_name.names});
   std::vector<Array> outputs;
-  for (const Value& value : transforms::inline_program(trace.builder(), mapped, values)) {
+  for (const ir::Value& value : transforms::inline_program(trace.builder(), mapped, values)) {
     const int axis = out_axes[outputs.size()];
     outputs.push_back(
         trace.wrap(move_axis(value, 0, checked(axis, value.aval().rank(), value.aval(), site))));
@@ -121,10 +121,10 @@ tree::AnyTree vmap_of(const TreeFunction& function, const VmapOptions& options, 
     std::vector<std::optional<int>> axes = axis_of_array;
     TracedFunction call;
     {
-      std::optional<AxisEnvScope> named;
+      std::optional<ir::AxisEnvScope> named;
       if (!options.axis_name.empty()) {
         const std::int64_t examples = count_examples(inputs, axes, site);
-        named.emplace(AxisEnv::current().with_mapped(options.axis_name, examples));
+        named.emplace(ir::AxisEnv::current().with_mapped(options.axis_name, examples));
       }
       call = trace_function("vmap", function, given, [&](Trace& trace, const Array& array, std::size_t k) {
         Array example = trace.input(example_aval(array.aval(), axes[k], site));

@@ -32,7 +32,7 @@ struct VmapOptions {
   /// The mesh axes over which the examples are split where the function has sharding constraints, or specs of
   /// shard_maps, for one example. Without it, both leave the dimension of the examples open: a shard_map
   /// keeps it split over the mesh axes that neither its specs nor its collectives name.
-  lax::AxisNames spmd_axis_name = std::vector<std::string>();
+  AxisNames spmd_axis_name = std::vector<std::string>();
 };
 
 namespace internal {

@@ -76,7 +76,7 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
       if (c != 'O' && c != 'I') letters += c;
     }
   }
-  ConvParams p;
+  ir::ConvParams p;
   p.lhs_spec = places(numbers[0], "NC" + letters, left);
   p.rhs_spec = places(numbers[1], "OI" + letters, right);
   p.out_spec = places(numbers[2], "NC" + letters, left);
@@ -84,7 +84,7 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
   p.lhs_dilation = ones_if_empty(name, options.lhs_dilation, count, "dilation");
   p.rhs_dilation = ones_if_empty(name, options.rhs_dilation, count, "dilation");
   Integers windows = spatial(right.shape, p.rhs_spec);
-  for (std::size_t i = 0; i < count; ++i) windows[i] = dilated(windows[i], p.rhs_dilation[i]);
+  for (std::size_t i = 0; i < count; ++i) windows[i] = ir::dilated(windows[i], p.rhs_dilation[i]);
   for (const auto& [low, high] :
        options.padding.of(name, spatial(left.shape, p.lhs_spec), windows, p.window_strides)) {
     p.padding_low.push_back(low);
@@ -93,9 +93,9 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
   p.feature_group_count = options.feature_group_count;
   p.batch_group_count = options.batch_group_count;
   p.preferred_element_type = options.preferred_element_type;
-  p.precision = precision_text(options.precision);
-  return ops::run(name, OpParams::of(p).text(), {lhs.as_array(type), rhs.as_array(type)}, [&](Tracers t) {
-    return lax::conv_general_dilated(ops::convert(t[0], type), ops::convert(t[1], type), p);
+  p.precision = ir::precision_text(options.precision);
+  return ops::run(name, ir::OpParams::of(p).text(), {lhs.as_array(type), rhs.as_array(type)}, [&](Tracers t) {
+    return ir::lax::conv_general_dilated(ops::convert(t[0], type), ops::convert(t[1], type), p);
   });
 }
 
@@ -130,12 +130,12 @@ std::string key_of(const Pool& pool) {
   return key;
 }
 
-Array extreme_pool(const std::string& name, const Primitive& kind, const Operand& x, const Integers& window,
-                   const PoolOptions& options) {
+Array extreme_pool(const std::string& name, const ir::Primitive& kind, const Operand& x,
+                   const Integers& window, const PoolOptions& options) {
   CallSiteScope here(x.site());
   const Pool pool = pool_of(name, x, window, options);
   return ops::run(name, key_of(pool), {x.as_array()}, [&](Tracers t) {
-    return lax::reduce_window(kind, t[0], pool.window, pool.strides, pool.padding);
+    return ir::lax::reduce_window(kind, t[0], pool.window, pool.strides, pool.padding);
   });
 }
 
@@ -145,7 +145,7 @@ Padding ConvPadding::of(std::string_view operation, const Shape& sizes, const In
                         const Integers& strides) const {
   if (!name_.empty()) {
     try {
-      return named_padding(name_, sizes, windows, strides);
+      return ir::named_padding(name_, sizes, windows, strides);
     } catch (const ShapeError& error) {
       fail<ShapeError>("[{}] {}{}", operation, error.what(), ops::at());
     }
@@ -197,7 +197,7 @@ Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptio
     padding = options.padding.of("conv_transpose", Integers(count), Integers(count), strides);
   } else if (name == "SAME" || name == "VALID") {
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t k = dilated(kernel.shape()[i], dilation[i]), s = strides[i];
+      const std::int64_t k = ir::dilated(kernel.shape()[i], dilation[i]), s = strides[i];
       const std::int64_t all = k + s - 2 + (name == "VALID" ? std::max<std::int64_t>(k - s, 0) : 0);
       const std::int64_t low = name == "VALID" || s > k - 1 ? k - 1 : (all + 1) / 2;
       padding.emplace_back(low, all - low);
@@ -220,28 +220,29 @@ Array conv_transpose(const Operand& x, const Operand& kernel, ConvTransposeOptio
 }
 
 Array max_pool(const Operand& x, const Integers& window, PoolOptions options) {
-  return extreme_pool("max_pool", reduce_window_max_p(), x, window, options);
+  return extreme_pool("max_pool", ir::reduce_window_max_p(), x, window, options);
 }
 Array min_pool(const Operand& x, const Integers& window, PoolOptions options) {
-  return extreme_pool("min_pool", reduce_window_min_p(), x, window, options);
+  return extreme_pool("min_pool", ir::reduce_window_min_p(), x, window, options);
 }
 
 Array avg_pool(const Operand& x, const Integers& window, PoolOptions options) {
   CallSiteScope here(x.site());
   const Pool pool = pool_of("avg_pool", x, window, options);
   const ElementType type = to_inexact(x.type());
-  return ops::run(
-      "avg_pool", key_of(pool) + (options.count_include_pad ? "" : " within"), {x.as_array()},
-      [&](Tracers t) {
-        auto summed = [&](const Array& values) {
-          return lax::reduce_window(reduce_window_sum_p(), values, pool.window, pool.strides, pool.padding);
-        };
-        const Array sum = summed(ops::convert(t[0], {type.dtype, false}));
-        const Array count = options.count_include_pad
-                                ? lax::full_like(sum, static_cast<double>(num_elements(pool.window)))
-                                : summed(lax::full(sum, Scalar::of(1.0), type.dtype, t[0].shape()));
-        return lax::div(sum, count);
-      });
+  return ops::run("avg_pool", key_of(pool) + (options.count_include_pad ? "" : " within"), {x.as_array()},
+                  [&](Tracers t) {
+                    auto summed = [&](const Array& values) {
+                      return ir::lax::reduce_window(ir::reduce_window_sum_p(), values, pool.window,
+                                                    pool.strides, pool.padding);
+                    };
+                    const Array sum = summed(ops::convert(t[0], {type.dtype, false}));
+                    const Array count =
+                        options.count_include_pad
+                            ? ir::lax::full_like(sum, static_cast<double>(num_elements(pool.window)))
+                            : summed(ir::lax::full(sum, ir::Scalar::of(1.0), type.dtype, t[0].shape()));
+                    return ir::lax::div(sum, count);
+                  });
 }
 
 Array embedding(const Operand& table, const Operand& indices) {

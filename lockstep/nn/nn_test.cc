@@ -37,7 +37,7 @@ Array gradient(const Function& f, const Array& x) {
   Array total = sum(f(input));
   std::vector<bool> wrt(1 + trace.captures().size());
   wrt[0] = true;
-  Program derived = transforms::vjp(trace.finish({&total, 1}), wrt);
+  ir::Program derived = transforms::vjp(trace.finish({&total, 1}), wrt);
   std::vector<Array> arguments = {x};
   arguments.insert(arguments.end(), trace.captures().begin(), trace.captures().end());
   arguments.push_back(lockstep::internal::array_from_host(std::vector<float>{1}.data(), float32, {}));

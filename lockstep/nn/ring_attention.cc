@@ -33,7 +33,7 @@ Arrays joined(std::span<const Array> a, std::span<const Array> b) {
 /// The cotangents of the inputs of `function`, which are `inputs`, for those of its results.
 Arrays pulled_back(const std::function<Arrays(std::span<const Array>)>& function, const Arrays& inputs,
                    const Arrays& cotangents) {
-  Program program;
+  ir::Program program;
   Arrays operands = inputs;
   {
     Trace trace("ring_attention_block");
@@ -45,12 +45,13 @@ Arrays pulled_back(const std::function<Arrays(std::span<const Array>)>& function
   std::vector<bool> wrt(operands.size());
   std::fill_n(wrt.begin(), inputs.size(), true);
   Trace& trace = *Trace::current();
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (const Array& operand : operands) values.push_back(trace.value_of(operand));
   for (std::size_t k = 0; k < cotangents.size(); ++k) {
-    values.push_back(lax::vary_over(trace.value_of(cotangents[k]), program.aval(program.outputs[k]).varying));
+    values.push_back(
+        ir::lax::vary_over(trace.value_of(cotangents[k]), program.aval(program.outputs[k]).varying));
   }
-  const std::vector<Value> results =
+  const std::vector<ir::Value> results =
       transforms::inline_program(trace.builder(), transforms::vjp(program, wrt), values);
   Arrays out;
   for (std::size_t i = program.outputs.size(); i < results.size(); ++i) out.push_back(trace.wrap(results[i]));
@@ -182,7 +183,7 @@ struct Ring {
       if (with_residuals) out = joined(joined(out, t), Arrays{result, all.powers, all.highest});
       return trace.finish(out);
     };
-    Program plain = program(false), first = program(true), second;
+    ir::Program plain = program(false), first = program(true), second;
     {
       std::vector<Aval> avals_of_second = first.output_avals();
       avals_of_second.erase(avals_of_second.begin());
@@ -193,9 +194,10 @@ struct Ring {
       second = trace.finish(backward(Arrays(x.begin(), rest), rest[0], {rest[0], rest[1], rest[2]}, rest[3]));
     }
     return lockstep::internal::emit_nested(
-               custom_vjp_p(),
-               OpParams::of(CustomVjpParams{shared(std::move(plain)), shared(std::move(first)),
-                                            shared(std::move(second)), 0}),
+               transforms::custom_vjp_p(),
+               ir::OpParams::of(transforms::CustomVjpParams{transforms::shared(std::move(plain)),
+                                                            transforms::shared(std::move(first)),
+                                                            transforms::shared(std::move(second)), 0}),
                operands)
         .front();
   }

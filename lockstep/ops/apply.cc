@@ -49,37 +49,39 @@ Array broadcast(const Array& x, const Shape& shape) {
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     dimensions[i] = static_cast<std::int64_t>(shape.size() - dimensions.size() + i);
   }
-  return lax::broadcast_in_dim(x, shape, std::move(dimensions));
+  return ir::lax::broadcast_in_dim(x, shape, std::move(dimensions));
 }
 
 Array convert(const Array& x, ElementType type) {
-  return x.dtype() == type.dtype ? x : lax::convert_element_type(x, type.dtype, type.weak);
+  return x.dtype() == type.dtype ? x : ir::lax::convert_element_type(x, type.dtype, type.weak);
 }
 
 Array is_finite(const Array& x) {
-  if (!is_complex(x.dtype())) return lax::is_finite(x);
-  return lax::logical_and(lax::is_finite(lax::real(x)), lax::is_finite(lax::imag(x)));
+  if (!is_complex(x.dtype())) return ir::lax::is_finite(x);
+  return ir::lax::logical_and(ir::lax::is_finite(ir::lax::real(x)), ir::lax::is_finite(ir::lax::imag(x)));
 }
 
 Array squared_size(const Array& x) {
-  if (!is_complex(x.dtype())) return lax::mul(x, x);
-  return lax::real(lax::mul(x, lax::complex(lax::real(x), lax::neg(lax::imag(x)))));
+  if (!is_complex(x.dtype())) return ir::lax::mul(x, x);
+  return ir::lax::real(ir::lax::mul(x, ir::lax::complex(ir::lax::real(x), ir::lax::neg(ir::lax::imag(x)))));
 }
 
 Array widened(const Array& x) { return convert(x, {at_least_f32(x.dtype()), x.aval().weak_type}); }
 
 std::pair<Array, Array> float_divmod(const Array& x, const Array& y) {
-  const Array rest = lax::rem(x, y), zero = lax::full_like(y, 0);
+  const Array rest = ir::lax::rem(x, y), zero = ir::lax::full_like(y, 0);
   // x / 0 is an infinity; the remainder of it, which would be subtracted, is NaN.
-  const Array whole = lax::div(lax::select(lax::eq(y, zero), x, lax::sub(x, rest)), y);
-  const Array turned = lax::logical_and(lax::ne(rest, zero), lax::ne(lax::sign(y), lax::sign(rest)));
-  const Array below = lax::sub(whole, lax::full_like(whole, 1));
-  return {lax::round(lax::select(turned, below, whole)), lax::select(turned, lax::add(rest, y), rest)};
+  const Array whole = ir::lax::div(ir::lax::select(ir::lax::eq(y, zero), x, ir::lax::sub(x, rest)), y);
+  const Array turned =
+      ir::lax::logical_and(ir::lax::ne(rest, zero), ir::lax::ne(ir::lax::sign(y), ir::lax::sign(rest)));
+  const Array below = ir::lax::sub(whole, ir::lax::full_like(whole, 1));
+  return {ir::lax::round(ir::lax::select(turned, below, whole)),
+          ir::lax::select(turned, ir::lax::add(rest, y), rest)};
 }
 
 Array divisor(const Array& y) {
   if (!is_integer(y.dtype())) return y;
-  return lax::select(lax::eq(y, lax::full_like(y, 0)), lax::full_like(y, 1), y);
+  return ir::lax::select(ir::lax::eq(y, ir::lax::full_like(y, 0)), ir::lax::full_like(y, 1), y);
 }
 
 Array conform(const Array& x, ElementType type, const Shape& shape) {
@@ -124,7 +126,7 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
       run_operation(name, full_key, std::span(arrays).first(all.size()), std::ref(conforming)).front());
 }
 
-Array elementwise(const std::string& name, Meet meet, const Primitive& primitive,
+Array elementwise(const std::string& name, Meet meet, const ir::Primitive& primitive,
                   std::initializer_list<const Operand*> operands) {
   return elementwise(name, "", meet, operands,
                      [&](Tracers t) { return apply_primitive(primitive, {}, t).front(); });

@@ -73,7 +73,7 @@ Array elementwise(const std::string& name, const std::string& key, Meet meet,
                   const std::function<Array(Tracers)>& compose);
 
 /// The same, of one primitive.
-Array elementwise(const std::string& name, Meet meet, const Primitive& primitive,
+Array elementwise(const std::string& name, Meet meet, const ir::Primitive& primitive,
                   std::initializer_list<const Operand*> operands);
 
 /// The axis as a number from 0; a negative axis counts from the end. Throws ShapeError if it is out of range

@@ -16,8 +16,6 @@
 /// ShardingError for an axis that the enclosing shard_map, pmap or vmap does not have, and outside of them.
 namespace lockstep {
 
-using AxisNames = lax::AxisNames;
-
 /// Groups of positions along the axes; each group does the collective by itself. Each position must be in
 /// exactly one group, and all groups must have the same size (ShardingError otherwise). Not set: all devices
 /// are one group.

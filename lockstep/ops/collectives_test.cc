@@ -15,7 +15,7 @@ Aval per_device(Shape shape) { return {float32, std::move(shape), false, {"i"}};
 
 /// The result of `operation` for a local value of this shape, under a mesh axis "i" of 4 devices.
 Aval result_of(Shape shape, const std::function<Array(const Array&)>& operation) {
-  AxisEnvScope mesh(AxisEnv({{"i", 4}}));
+  ir::AxisEnvScope mesh(ir::AxisEnv({{"i", 4}}));
   Trace trace("f");
   return operation(trace.input(per_device(std::move(shape)))).aval();
 }
@@ -43,7 +43,7 @@ TEST(Collectives, Shapes_AreThoseOfJax) {
 }
 
 TEST(Collectives, PsumOfANumber_IsAScalar_AndAxisSizeCountsDevices) {
-  AxisEnvScope mesh(AxisEnv({{"i", 4}}));
+  ir::AxisEnvScope mesh(ir::AxisEnv({{"i", 4}}));
   EXPECT_EQ(axis_size("i"), 4);
   Trace trace("f");
   EXPECT_EQ(psum(1, "i").shape(), Shape{});

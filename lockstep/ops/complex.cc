@@ -14,7 +14,9 @@ namespace {
 using ops::Meet;
 using ops::Tracers;
 
-Array imaginary(const Array& x) { return is_complex(x.dtype()) ? lax::imag(x) : lax::full_like(x, 0); }
+Array imaginary(const Array& x) {
+  return is_complex(x.dtype()) ? ir::lax::imag(x) : ir::lax::full_like(x, 0);
+}
 
 }  // namespace
 
@@ -26,13 +28,14 @@ Array complex(const Operand& real, const Operand& imag) {
                        ops::at());
     }
     const DType parts = real_dtype(complex_dtype(dtype));
-    return lax::complex(lax::convert_element_type(t[0], parts), lax::convert_element_type(t[1], parts));
+    return ir::lax::complex(ir::lax::convert_element_type(t[0], parts),
+                            ir::lax::convert_element_type(t[1], parts));
   });
 }
 
 Array real(const Operand& x) {
   return ops::elementwise("real", "", Meet::kPromote, {&x},
-                          [](Tracers t) { return is_complex(t[0].dtype()) ? lax::real(t[0]) : t[0]; });
+                          [](Tracers t) { return is_complex(t[0].dtype()) ? ir::lax::real(t[0]) : t[0]; });
 }
 
 Array imag(const Operand& x) {
@@ -41,13 +44,14 @@ Array imag(const Operand& x) {
 
 Array conj(const Operand& x) {
   return ops::elementwise("conj", "", Meet::kPromote, {&x}, [](Tracers t) {
-    return is_complex(t[0].dtype()) ? lax::complex(lax::real(t[0]), lax::neg(lax::imag(t[0]))) : t[0];
+    return is_complex(t[0].dtype()) ? ir::lax::complex(ir::lax::real(t[0]), ir::lax::neg(ir::lax::imag(t[0])))
+                                    : t[0];
   });
 }
 
 Array angle(const Operand& x) {
   return ops::elementwise("angle", "", Meet::kInexact, {&x}, [](Tracers t) {
-    return lax::atan2(imaginary(t[0]), is_complex(t[0].dtype()) ? lax::real(t[0]) : t[0]);
+    return ir::lax::atan2(imaginary(t[0]), is_complex(t[0].dtype()) ? ir::lax::real(t[0]) : t[0]);
   });
 }
 

@@ -19,16 +19,16 @@ namespace {
 
 using ops::Tracers;
 
-const ScatterDimensionNumbers kElements = {{}, {0}, {0}};
+const ir::ScatterDimensionNumbers kElements = {{}, {0}, {0}};
 
 Array whole(const Array& like, std::int64_t value, const Shape& shape, DType dtype) {
-  return lax::full(like, Scalar::of(value), dtype, shape);
+  return ir::lax::full(like, ir::Scalar::of(value), dtype, shape);
 }
 
 /// `onto`, of one dimension, with the updates put at the places by the primitive; those beyond it are left
 /// out.
-Array put(const Primitive& kind, const Array& onto, const Array& places, const Array& updates) {
-  return lax::scatter_by(kind, onto, lax::reshape(places, {places.size(), 1}), updates, kElements);
+Array put(const ir::Primitive& kind, const Array& onto, const Array& places, const Array& updates) {
+  return ir::lax::scatter_by(kind, onto, ir::lax::reshape(places, {places.size(), 1}), updates, kElements);
 }
 
 void check_size(std::string_view name, std::int64_t size) {
@@ -44,40 +44,44 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
   return run_operation(name, key, operands, [&](Tracers t) -> std::vector<Array> {
     const Shape given = t[0].shape(), slots = {size};
     const std::int64_t n = t[0].size();
-    Array flat = lax::reshape(t[0], {n});
+    Array flat = ir::lax::reshape(t[0], {n});
     const DType dtype = flat.dtype();
     if (is_complex(dtype)) {
       // One NaN for all: the last in order.
-      const Array part = lax::full_like(lax::real(flat), std::numeric_limits<double>::quiet_NaN());
-      flat = lax::select(lax::ne(flat, flat), lax::complex(part, lax::full_like(part, 0)), flat);
+      const Array part = ir::lax::full_like(ir::lax::real(flat), std::numeric_limits<double>::quiet_NaN());
+      flat =
+          ir::lax::select(ir::lax::ne(flat, flat), ir::lax::complex(part, ir::lax::full_like(part, 0)), flat);
     }
-    const Scalar fill = is_inexact(dtype) ? Scalar::of(fill_value.value_or(0))
-                                          : Scalar::of(static_cast<std::int64_t>(fill_value.value_or(0)));
+    const ir::Scalar fill = is_inexact(dtype)
+                                ? ir::Scalar::of(fill_value.value_or(0))
+                                : ir::Scalar::of(static_cast<std::int64_t>(fill_value.value_or(0)));
     const DType places = place_dtype(std::max(n, size));
     auto number = [&](std::int64_t value, const Shape& shape) { return whole(flat, value, shape, places); };
     const Array none = number(0, slots);
-    if (n == 0) return {lax::full(flat, fill, dtype, slots), none, number(0, given), none};
-    const Array both[] = {flat, lax::iota(flat, places, {n}, 0)};
-    const std::vector<Array> sorted = lax::sort(std::span<const Array>(both), 0);
-    const Array before = lax::slice(sorted[0], {0}, {n - 1}), behind = lax::slice(sorted[0], {1}, {n});
-    Array differs = lax::ne(before, behind);
+    if (n == 0) return {ir::lax::full(flat, fill, dtype, slots), none, number(0, given), none};
+    const Array both[] = {flat, ir::lax::iota(flat, places, {n}, 0)};
+    const std::vector<Array> sorted = ir::lax::sort(std::span<const Array>(both), 0);
+    const Array before = ir::lax::slice(sorted[0], {0}, {n - 1}),
+                behind = ir::lax::slice(sorted[0], {1}, {n});
+    Array differs = ir::lax::ne(before, behind);
     if (is_inexact(dtype)) {
-      const Array both_nan = lax::logical_and(lax::ne(before, before), lax::ne(behind, behind));
-      differs = lax::logical_and(differs, lax::logical_not(both_nan));
+      const Array both_nan = ir::lax::logical_and(ir::lax::ne(before, before), ir::lax::ne(behind, behind));
+      differs = ir::lax::logical_and(differs, ir::lax::logical_not(both_nan));
     }
-    const Array parts[] = {lax::full(flat, Scalar::of(true), DType::kBool, {1}), differs};
-    const Array is_first = lax::concatenate(std::span<const Array>(parts), 0);
+    const Array parts[] = {ir::lax::full(flat, ir::Scalar::of(true), DType::kBool, {1}), differs};
+    const Array is_first = ir::lax::concatenate(std::span<const Array>(parts), 0);
     const Array group =
-        lax::sub(lax::cumulative(cumsum_p(), lax::convert_element_type(is_first, places), 0), number(1, {n}));
-    const Array first_group = lax::select(is_first, group, number(size, {n}));
+        ir::lax::sub(ir::lax::cumulative(ir::cumsum_p(), ir::lax::convert_element_type(is_first, places), 0),
+                     number(1, {n}));
+    const Array first_group = ir::lax::select(is_first, group, number(size, {n}));
     auto head = [&](const Array& values) {
-      return lax::broadcast_in_dim(lax::slice(values, {0}, {1}), slots, {0});
+      return ir::lax::broadcast_in_dim(ir::lax::slice(values, {0}, {1}), slots, {0});
     };
-    const Array filler = fill_value ? lax::full(flat, fill, dtype, slots) : head(sorted[0]);
-    const Array inverse = put(scatter_p(), number(0, {n}), sorted[1], group);
-    return {put(scatter_p(), filler, first_group, sorted[0]),
-            put(scatter_p(), head(sorted[1]), first_group, sorted[1]), lax::reshape(inverse, given),
-            put(scatter_add_p(), none, group, number(1, {n}))};
+    const Array filler = fill_value ? ir::lax::full(flat, fill, dtype, slots) : head(sorted[0]);
+    const Array inverse = put(ir::scatter_p(), number(0, {n}), sorted[1], group);
+    return {put(ir::scatter_p(), filler, first_group, sorted[0]),
+            put(ir::scatter_p(), head(sorted[1]), first_group, sorted[1]), ir::lax::reshape(inverse, given),
+            put(ir::scatter_add_p(), none, group, number(1, {n}))};
   });
 }
 
@@ -85,16 +89,17 @@ std::vector<Array> unique_arrays(const std::string& name, const Operand& x, std:
 /// entry is valid.
 std::vector<Array> nonzero_places(const Array& x, std::int64_t size) {
   const std::int64_t n = x.size();
-  const Array flat = lax::reshape(x, {n});
-  const Array holds = flat.dtype() == DType::kBool ? flat : lax::convert_element_type(flat, DType::kBool);
+  const Array flat = ir::lax::reshape(x, {n});
+  const Array holds = flat.dtype() == DType::kBool ? flat : ir::lax::convert_element_type(flat, DType::kBool);
   const DType dtype = place_dtype(std::max(n, size));
-  const Array counted = lax::convert_element_type(holds, dtype);
-  const Array slot =
-      lax::select(holds, lax::sub(lax::cumulative(cumsum_p(), counted, 0), whole(flat, 1, {n}, dtype)),
-                  whole(flat, size, {n}, dtype));
-  const Array places = put(scatter_p(), whole(flat, 0, {size}, dtype), slot, lax::iota(flat, dtype, {n}, 0));
-  const Array count = lax::broadcast_in_dim(lax::reduce_sum(counted, {0}), {size}, {});
-  return {places, lax::lt(lax::iota(flat, dtype, {size}, 0), count)};
+  const Array counted = ir::lax::convert_element_type(holds, dtype);
+  const Array slot = ir::lax::select(
+      holds, ir::lax::sub(ir::lax::cumulative(ir::cumsum_p(), counted, 0), whole(flat, 1, {n}, dtype)),
+      whole(flat, size, {n}, dtype));
+  const Array places =
+      put(ir::scatter_p(), whole(flat, 0, {size}, dtype), slot, ir::lax::iota(flat, dtype, {n}, 0));
+  const Array count = ir::lax::broadcast_in_dim(ir::lax::reduce_sum(counted, {0}), {size}, {});
+  return {places, ir::lax::lt(ir::lax::iota(flat, dtype, {size}, 0), count)};
 }
 
 Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
@@ -110,20 +115,20 @@ Array counts(const Operand& x, std::int64_t length, const Operand* weights) {
   }
   std::vector<Array> operands = {x.as_array()};
   if (weights) operands.push_back(weights->as_array());
-  return std::move(run_operation("bincount", fmt::format("{}", length), operands, [&](Tracers t) {
-                     const std::int64_t n = t[0].size();
-                     const Array flat = lax::internal::wide(lax::reshape(t[0], {n}), {length}, {0});
-                     const Array places = lax::max(flat, lax::full(flat, Scalar::of(0), flat.dtype(), {n}));
-                     const Array added =
-                         t.size() == 2 ? lax::reshape(t[1], {n}) : whole(flat, 1, {n}, place_dtype(n));
-                     const Scalar zero = is_inexact(added.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
-                     return std::vector<Array>{
-                         put(scatter_add_p(), lax::full(flat, zero, added.dtype(), {length}), places, added)};
-                   }).front());
+  return std::move(
+      run_operation("bincount", fmt::format("{}", length), operands, [&](Tracers t) {
+        const std::int64_t n = t[0].size();
+        const Array flat = ir::lax::internal::wide(ir::lax::reshape(t[0], {n}), {length}, {0});
+        const Array places = ir::lax::max(flat, ir::lax::full(flat, ir::Scalar::of(0), flat.dtype(), {n}));
+        const Array added = t.size() == 2 ? ir::lax::reshape(t[1], {n}) : whole(flat, 1, {n}, place_dtype(n));
+        const ir::Scalar zero = is_inexact(added.dtype()) ? ir::Scalar::of(0.0) : ir::Scalar::of(0);
+        return std::vector<Array>{
+            put(ir::scatter_add_p(), ir::lax::full(flat, zero, added.dtype(), {length}), places, added)};
+      }).front());
 }
 
-Array by_segment(const std::string& name, const Primitive& kind, Scalar (*empty)(DType), const Operand& data,
-                 const Operand& segment_ids, std::int64_t num_segments) {
+Array by_segment(const std::string& name, const ir::Primitive& kind, ir::Scalar (*empty)(DType),
+                 const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   CallSiteScope here(data.site());
   check_size(name, num_segments);
   const Aval rows = data.aval(), ids = segment_ids.aval();
@@ -132,42 +137,42 @@ Array by_segment(const std::string& name, const Primitive& kind, Scalar (*empty)
     fail<ShapeError>("[{}] expected a segment for each row of {}, got {}{}", name, to_string(rows),
                      to_string(ids), ops::at());
   }
-  return ops::run(name, fmt::format("{}", num_segments), {data.as_array(), segment_ids.as_array()},
-                  [&](Tracers t) {
-                    Shape shape = rows.shape;
-                    shape[0] = num_segments;
-                    ScatterDimensionNumbers numbers{{}, {0}, {0}};
-                    for (std::int64_t d = 1; d < rows.rank(); ++d) numbers.update_window_dims.push_back(d);
-                    return lax::scatter_by(kind, lax::full(t[0], empty(rows.dtype), rows.dtype, shape),
-                                           lax::reshape(t[1], {ids.shape[0], 1}), t[0], numbers);
-                  });
+  return ops::run(
+      name, fmt::format("{}", num_segments), {data.as_array(), segment_ids.as_array()}, [&](Tracers t) {
+        Shape shape = rows.shape;
+        shape[0] = num_segments;
+        ir::ScatterDimensionNumbers numbers{{}, {0}, {0}};
+        for (std::int64_t d = 1; d < rows.rank(); ++d) numbers.update_window_dims.push_back(d);
+        return ir::lax::scatter_by(kind, ir::lax::full(t[0], empty(rows.dtype), rows.dtype, shape),
+                                   ir::lax::reshape(t[1], {ids.shape[0], 1}), t[0], numbers);
+      });
 }
 
-Scalar number(DType dtype, int value) {
-  return is_inexact(dtype) ? Scalar::of(static_cast<double>(value)) : Scalar::of(value);
+ir::Scalar number(DType dtype, int value) {
+  return is_inexact(dtype) ? ir::Scalar::of(static_cast<double>(value)) : ir::Scalar::of(value);
 }
 
 }  // namespace
 
 Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return by_segment(
-      "segment_sum", scatter_add_p(), [](DType dtype) { return number(dtype, 0); }, data, segment_ids,
+      "segment_sum", ir::scatter_add_p(), [](DType dtype) { return number(dtype, 0); }, data, segment_ids,
       num_segments);
 }
 Array segment_prod(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return by_segment(
-      "segment_prod", scatter_mul_p(), [](DType dtype) { return number(dtype, 1); }, data, segment_ids,
+      "segment_prod", ir::scatter_mul_p(), [](DType dtype) { return number(dtype, 1); }, data, segment_ids,
       num_segments);
 }
 Array segment_max(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return by_segment(
-      "segment_max", scatter_max_p(), [](DType dtype) { return rules::extreme(dtype, -1); }, data,
+      "segment_max", ir::scatter_max_p(), [](DType dtype) { return ir::rules::extreme(dtype, -1); }, data,
       segment_ids, num_segments);
 }
 Array segment_min(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
   return by_segment(
-      "segment_min", scatter_min_p(), [](DType dtype) { return rules::extreme(dtype, 1); }, data, segment_ids,
-      num_segments);
+      "segment_min", ir::scatter_min_p(), [](DType dtype) { return ir::rules::extreme(dtype, 1); }, data,
+      segment_ids, num_segments);
 }
 
 Array unique(const Operand& x, std::int64_t size, std::optional<double> fill_value) {
@@ -192,9 +197,9 @@ std::vector<Array> nonzero(const Operand& x, std::int64_t size, std::int64_t fil
     Array rest = found[0];
     for (std::size_t d = shape.size(); d-- > 0;) {
       const Array divisor = whole(rest, std::max<std::int64_t>(shape[d], 1), {size}, rest.dtype());
-      results[d] =
-          lax::select(found[1], lax::rem(rest, divisor), whole(rest, fill_value, {size}, rest.dtype()));
-      rest = lax::div(rest, divisor);
+      results[d] = ir::lax::select(found[1], ir::lax::rem(rest, divisor),
+                                   whole(rest, fill_value, {size}, rest.dtype()));
+      rest = ir::lax::div(rest, divisor);
     }
     return results;
   });

@@ -29,9 +29,10 @@ Array filled(const std::string& name, const Shape& shape, std::int64_t value, DT
              const SourceLocation& where) {
   CallSiteScope here(CallSite::from(where));
   check_shape(name, shape);
-  FullParams params{is_inexact(dtype) ? Scalar::of(static_cast<double>(value)) : Scalar::of(value), dtype,
-                    shape, false};
-  return apply_primitive(full_p(), OpParams::of(params), std::span<const Array>()).front();
+  ir::FullParams params{
+      is_inexact(dtype) ? ir::Scalar::of(static_cast<double>(value)) : ir::Scalar::of(value), dtype, shape,
+      false};
+  return apply_primitive(ir::full_p(), ir::OpParams::of(params), std::span<const Array>()).front();
 }
 
 /// How many of start, start + step, … there are before stop.
@@ -78,7 +79,7 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
   }
   return ops::run(
       "full", fmt::format("{} {}", to_string(shape), name(type.dtype)), {fill_value(value, type)},
-      [&](Tracers t) { return ops::broadcast(lax::convert_element_type(t[0], type.dtype), shape); });
+      [&](Tracers t) { return ops::broadcast(ir::lax::convert_element_type(t[0], type.dtype), shape); });
 }
 
 Array zeros(const Shape& shape, DType dtype, const Sharding& sharding, SourceLocation where) {
@@ -98,7 +99,7 @@ Array full(const Shape& shape, const Operand& value, DType dtype, const Sharding
                      to_string(value.aval()), ops::at());
   }
   const Aval aval{dtype, shape, false, {}};
-  check_divisible(aval, sharding.spec(), sharding.mesh(), "full");
+  sharding::check_divisible(aval, sharding.spec(), sharding.mesh(), "full");
   const auto element = size_of(dtype);
   std::vector<char> one(element);
   const Array single = full({}, value, dtype);
@@ -121,14 +122,15 @@ Array full_like(const Operand& x, const Operand& value, std::optional<DType> dty
   const DType result = dtype.value_or(x.type().dtype);
   const ElementType type{result, false};
   const Shape shape = x.shape();
-  return ops::run(
-      "full_like", std::string(name(result)), {x.as_array(), fill_value(value, type)}, [&](Tracers t) {
-        // Chosen from x, though never x itself, so that the partitioner spreads the result as x is spread;
-        // XLA takes the choice away.
-        Array like = lax::stop_gradient(lax::convert_element_type(t[0], result));
-        Array never = lax::full(like, Scalar::of(false), DType::kBool, shape);
-        return lax::select(never, like, ops::broadcast(lax::convert_element_type(t[1], result), shape));
-      });
+  return ops::run("full_like", std::string(name(result)), {x.as_array(), fill_value(value, type)},
+                  [&](Tracers t) {
+                    // Chosen from x, though never x itself, so that the partitioner spreads the result as x
+                    // is spread; XLA takes the choice away.
+                    Array like = ir::lax::stop_gradient(ir::lax::convert_element_type(t[0], result));
+                    Array never = ir::lax::full(like, ir::Scalar::of(false), DType::kBool, shape);
+                    return ir::lax::select(
+                        never, like, ops::broadcast(ir::lax::convert_element_type(t[1], result), shape));
+                  });
 }
 
 Array zeros_like(const Operand& x, std::optional<DType> dtype) {
@@ -166,15 +168,15 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, std
   const std::string key = fmt::format("{} {} {} {} {} {} {}", start.integer(), start.real(), step.integer(),
                                       step.real(), count, name(counted), name(type));
   return ops::run("arange", key, {}, [&](Tracers) {
-    IotaParams params{counted, {count}, 0};
-    Array place = apply_primitive(iota_p(), OpParams::of(params), std::span<const Array>()).front();
+    ir::IotaParams params{counted, {count}, 0};
+    Array place = apply_primitive(ir::iota_p(), ir::OpParams::of(params), std::span<const Array>()).front();
     auto constant = [&](const Operand& number) {
-      return lax::full(place, whole ? Scalar::of(number.integer()) : Scalar::of(number.real()), counted,
-                       {count});
+      return ir::lax::full(place, whole ? ir::Scalar::of(number.integer()) : ir::Scalar::of(number.real()),
+                           counted, {count});
     };
-    if (count > 1 && step.real() != 1) place = lax::mul(place, constant(step));
-    if (start.real() != 0) place = lax::add(place, constant(start));
-    return lax::convert_element_type(place, type);
+    if (count > 1 && step.real() != 1) place = ir::lax::mul(place, constant(step));
+    if (start.real() != 0) place = ir::lax::add(place, constant(start));
+    return ir::lax::convert_element_type(place, type);
   });
 }
 
@@ -195,10 +197,10 @@ Array eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype, S
   check_shape("eye", shape);
   return ops::run("eye", fmt::format("{} {}", to_string(shape), name(dtype)), {}, [&](Tracers) {
     auto places = [&](std::int64_t dimension) {
-      IotaParams params{place_dtype(std::max(shape[0], shape[1])), shape, dimension};
-      return apply_primitive(iota_p(), OpParams::of(params), std::span<const Array>()).front();
+      ir::IotaParams params{place_dtype(std::max(shape[0], shape[1])), shape, dimension};
+      return apply_primitive(ir::iota_p(), ir::OpParams::of(params), std::span<const Array>()).front();
     };
-    return lax::convert_element_type(lax::eq(places(0), places(1)), dtype);
+    return ir::lax::convert_element_type(ir::lax::eq(places(0), places(1)), dtype);
   });
 }
 
@@ -217,9 +219,10 @@ Array one_hot(const Operand& indices, std::int64_t classes, DType dtype) {
         shape.push_back(classes);
         // In a dtype that holds every class.
         const DType type = t[0].dtype(), wide = holds(type, classes) ? type : place_dtype(classes);
-        Array spread = lax::broadcast_in_dim(lax::convert_element_type(t[0], wide), shape, dimensions);
-        Array place = lax::iota(t[0], wide, shape, static_cast<std::int64_t>(shape.size()) - 1);
-        return lax::convert_element_type(lax::eq(spread, place), dtype);
+        Array spread =
+            ir::lax::broadcast_in_dim(ir::lax::convert_element_type(t[0], wide), shape, dimensions);
+        Array place = ir::lax::iota(t[0], wide, shape, static_cast<std::int64_t>(shape.size()) - 1);
+        return ir::lax::convert_element_type(ir::lax::eq(spread, place), dtype);
       });
 }
 

@@ -136,7 +136,7 @@ Labelled squeezed(Labelled x, const Sizes& sizes) {
     shape.push_back(x.array.shape()[d]);
     labels += x.labels[d];
   }
-  return {lax::reshape(x.array, shape), labels};
+  return {ir::lax::reshape(x.array, shape), labels};
 }
 
 /// The sum; of bools whether any is true.
@@ -150,9 +150,9 @@ Labelled diagonal(Labelled x) {
     const std::size_t other = x.labels.find(x.labels[d], d + 1);
     if (other == std::string::npos) continue;
     const Shape& shape = x.array.shape();
-    Array row = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(d));
-    Array column = lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(other));
-    Array kept = lax::select(lax::eq(row, column), x.array, lax::full_like(x.array, 0));
+    Array row = ir::lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(d));
+    Array column = ir::lax::iota(x.array, DType::kI32, shape, static_cast<std::int64_t>(other));
+    Array kept = ir::lax::select(ir::lax::eq(row, column), x.array, ir::lax::full_like(x.array, 0));
     x.array = added(kept, {static_cast<std::int64_t>(other)});
     x.labels.erase(other, 1);
     --d;
@@ -176,7 +176,7 @@ Labelled summed(Labelled x, const std::string& needed) {
 
 Labelled contracted(const Labelled& x, const Labelled& y, const std::string& needed,
                     const DotOptions& options) {
-  DotGeneralParams p;
+  ir::DotGeneralParams p;
   std::string batch, rest;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
     const char label = x.labels[d];
@@ -198,8 +198,9 @@ Labelled contracted(const Labelled& x, const Labelled& y, const std::string& nee
   }
   // A term that was summed before may be wider.
   Array left = x.array, right = y.array;
-  if (size_of(left.dtype()) < size_of(right.dtype())) left = lax::convert_element_type(left, right.dtype());
-  if (left.dtype() != right.dtype()) right = lax::convert_element_type(right, left.dtype());
+  if (size_of(left.dtype()) < size_of(right.dtype()))
+    left = ir::lax::convert_element_type(left, right.dtype());
+  if (left.dtype() != right.dtype()) right = ir::lax::convert_element_type(right, left.dtype());
   return {ops::dot_general(left, right, std::move(p), options), batch + rest};
 }
 
@@ -266,7 +267,8 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   }
   Labelled& x = terms[0];
   if (options.preferred_element_type && x.array.dtype() != *options.preferred_element_type)
-    x.array = lax::convert_element_type(x.array, product_dtype(type.dtype, options.preferred_element_type));
+    x.array =
+        ir::lax::convert_element_type(x.array, ir::product_dtype(type.dtype, options.preferred_element_type));
   // Removed dimensions get the size that they have in other operands, or 1.
   Shape shape;
   std::vector<std::int64_t> order, places;
@@ -277,8 +279,8 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
     order.push_back(static_cast<std::int64_t>(there));
     places.push_back(static_cast<std::int64_t>(d));
   }
-  Array ordered = lax::transpose(x.array, order);
-  return ordered.shape() == shape ? ordered : lax::broadcast_in_dim(ordered, shape, places);
+  Array ordered = ir::lax::transpose(x.array, order);
+  return ordered.shape() == shape ? ordered : ir::lax::broadcast_in_dim(ordered, shape, places);
 }
 
 }  // namespace

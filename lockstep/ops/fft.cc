@@ -25,11 +25,11 @@ using Numbers = std::vector<std::int64_t>;
 /// The transforms with jax.numpy.fft's defaults and checks.
 struct Transform {
   const char* name;
-  FftType type;
+  ir::FftType type;
   std::size_t axes = 0;  ///< how many there must be; 0: any number
 };
 
-bool is_inverse(FftType type) { return type == FftType::kIfft || type == FftType::kIrfft; }
+bool is_inverse(ir::FftType type) { return type == ir::FftType::kIfft || type == ir::FftType::kIrfft; }
 
 /// The factor by which the results are multiplied.
 double scale_of(const Transform& transform, const std::string& norm, const Numbers& lengths) {
@@ -75,7 +75,7 @@ std::pair<Numbers, Numbers> along(const Transform& transform, const Operand& x,
   Numbers lengths;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t size = x.shape()[static_cast<std::size_t>(axes[i])];
-    const bool halved = transform.type == FftType::kIrfft && i + 1 == axes.size();
+    const bool halved = transform.type == ir::FftType::kIrfft && i + 1 == axes.size();
     lengths.push_back(s ? (*s)[i] : halved ? 2 * (size - 1) : size);
     if (lengths.back() < 1) {
       fail<ShapeError>("[fft::{}] expected lengths of at least 1, got {} along axis {} of {}{}",
@@ -92,29 +92,30 @@ Array of_size(const Array& x, std::int64_t axis, std::int64_t size) {
   if (now == size) return x;
   Numbers none(x.shape().size(), 0), high = none;
   high[i] = size - now;
-  return lax::pad(x, zeros({}, x.dtype()), none, high, none);
+  return ir::lax::pad(x, zeros({}, x.dtype()), none, high, none);
 }
 
 /// The transform over the last dimensions, which XLA does for three at once.
-Array transformed(const Array& x, FftType type, const Numbers& lengths) {
-  if (lengths.size() <= 3) return lax::fft(x, type, lengths);
+Array transformed(const Array& x, ir::FftType type, const Numbers& lengths) {
+  if (lengths.size() <= 3) return ir::lax::fft(x, type, lengths);
   const std::int64_t rank = x.ndim(), first = rank - static_cast<std::int64_t>(lengths.size());
-  const auto others = [&](Array y, FftType each) {
+  const auto others = [&](Array y, ir::FftType each) {
     for (std::size_t i = 0; i + 1 < lengths.size(); ++i) {
       const std::int64_t axis = first + static_cast<std::int64_t>(i);
-      y = moveaxis(lax::fft(moveaxis(y, axis, -1), each, {lengths[i]}), -1, axis);
+      y = moveaxis(ir::lax::fft(moveaxis(y, axis, -1), each, {lengths[i]}), -1, axis);
     }
     return y;
   };
-  if (type == FftType::kIrfft) return lax::fft(others(x, FftType::kIfft), type, {lengths.back()});
-  return others(lax::fft(x, type, {lengths.back()}), is_inverse(type) ? FftType::kIfft : FftType::kFft);
+  if (type == ir::FftType::kIrfft) return ir::lax::fft(others(x, ir::FftType::kIfft), type, {lengths.back()});
+  return others(ir::lax::fft(x, type, {lengths.back()}),
+                is_inverse(type) ? ir::FftType::kIfft : ir::FftType::kFft);
 }
 
 Array transform_of(const Transform& transform, const Operand& x, const std::optional<Numbers>& s,
                    const std::optional<Numbers>& given_axes, const std::string& norm) {
   CallSiteScope here(x.site());
   const DType dtype = x.type().dtype;
-  if (is_complex(dtype) && transform.type == FftType::kRfft) {
+  if (is_complex(dtype) && transform.type == ir::FftType::kRfft) {
     fail<DTypeError>("[fft::{}] expected real numbers, got {}{}; take real() of them", transform.name,
                      to_string(x.aval()), ops::at());
   }
@@ -123,9 +124,9 @@ Array transform_of(const Transform& transform, const Operand& x, const std::opti
   const double scale = scale_of(transform, norm, lengths);
   const std::string key = fmt::format("{} {} {}", fmt::join(axes, ","), fmt::join(lengths, ","), norm);
   return ops::run(fmt::format("fft::{}", transform.name), key, {x.as_array()}, [&](ops::Tracers t) {
-    Array y = astype(t[0], transform.type == FftType::kRfft ? parts : complex_dtype(parts));
+    Array y = astype(t[0], transform.type == ir::FftType::kRfft ? parts : complex_dtype(parts));
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      const bool halved = transform.type == FftType::kIrfft && i + 1 == axes.size();
+      const bool halved = transform.type == ir::FftType::kIrfft && i + 1 == axes.size();
       y = of_size(y, axes[i], halved ? lengths[i] / 2 + 1 : lengths[i]);
     }
     // The axes last, in their order, and back.
@@ -135,12 +136,12 @@ Array transform_of(const Transform& transform, const Operand& x, const std::opti
     order.insert(order.end(), axes.begin(), axes.end());
     for (std::size_t i = 0; i < order.size(); ++i)
       back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-    y = lax::transpose(transformed(lax::transpose(y, order), transform.type, lengths), back);
+    y = ir::lax::transpose(transformed(ir::lax::transpose(y, order), transform.type, lengths), back);
     return scale == 1 ? y : y * scale;
   });
 }
 
-Array along_one(const char* name, FftType type, const Operand& x, const FftOptions& options) {
+Array along_one(const char* name, ir::FftType type, const Operand& x, const FftOptions& options) {
   return transform_of({name, type}, x, options.n ? std::optional(Numbers{*options.n}) : std::nullopt,
                       Numbers{options.axis}, options.norm);
 }
@@ -178,46 +179,48 @@ Array shifted(const Operand& x, const std::optional<Numbers>& given, bool back) 
 
 }  // namespace
 
-Array fft(const Operand& x, FftOptions options) { return along_one("fft", FftType::kFft, x, options); }
-Array ifft(const Operand& x, FftOptions options) { return along_one("ifft", FftType::kIfft, x, options); }
-Array rfft(const Operand& x, FftOptions options) { return along_one("rfft", FftType::kRfft, x, options); }
-Array irfft(const Operand& x, FftOptions options) { return along_one("irfft", FftType::kIrfft, x, options); }
+Array fft(const Operand& x, FftOptions options) { return along_one("fft", ir::FftType::kFft, x, options); }
+Array ifft(const Operand& x, FftOptions options) { return along_one("ifft", ir::FftType::kIfft, x, options); }
+Array rfft(const Operand& x, FftOptions options) { return along_one("rfft", ir::FftType::kRfft, x, options); }
+Array irfft(const Operand& x, FftOptions options) {
+  return along_one("irfft", ir::FftType::kIrfft, x, options);
+}
 
 Array hfft(const Operand& x, FftOptions options) {
   CallSiteScope here(x.site());
   options.norm = other_norm(options.norm);
-  return along_one("hfft", FftType::kIrfft, conj(astype(x, complex_dtype(x.type().dtype))), options);
+  return along_one("hfft", ir::FftType::kIrfft, conj(astype(x, complex_dtype(x.type().dtype))), options);
 }
 
 Array ihfft(const Operand& x, FftOptions options) {
   CallSiteScope here(x.site());
   options.norm = other_norm(options.norm);
-  return conj(along_one("ihfft", FftType::kRfft, x, options));
+  return conj(along_one("ihfft", ir::FftType::kRfft, x, options));
 }
 
 Array fftn(const Operand& x, FftnOptions o) {
-  return transform_of({"fftn", FftType::kFft}, x, o.s, o.axes, o.norm);
+  return transform_of({"fftn", ir::FftType::kFft}, x, o.s, o.axes, o.norm);
 }
 Array ifftn(const Operand& x, FftnOptions o) {
-  return transform_of({"ifftn", FftType::kIfft}, x, o.s, o.axes, o.norm);
+  return transform_of({"ifftn", ir::FftType::kIfft}, x, o.s, o.axes, o.norm);
 }
 Array rfftn(const Operand& x, FftnOptions o) {
-  return transform_of({"rfftn", FftType::kRfft}, x, o.s, o.axes, o.norm);
+  return transform_of({"rfftn", ir::FftType::kRfft}, x, o.s, o.axes, o.norm);
 }
 Array irfftn(const Operand& x, FftnOptions o) {
-  return transform_of({"irfftn", FftType::kIrfft}, x, o.s, o.axes, o.norm);
+  return transform_of({"irfftn", ir::FftType::kIrfft}, x, o.s, o.axes, o.norm);
 }
 Array fft2(const Operand& x, FftnOptions o) {
-  return transform_of({"fft2", FftType::kFft, 2}, x, o.s, o.axes, o.norm);
+  return transform_of({"fft2", ir::FftType::kFft, 2}, x, o.s, o.axes, o.norm);
 }
 Array ifft2(const Operand& x, FftnOptions o) {
-  return transform_of({"ifft2", FftType::kIfft, 2}, x, o.s, o.axes, o.norm);
+  return transform_of({"ifft2", ir::FftType::kIfft, 2}, x, o.s, o.axes, o.norm);
 }
 Array rfft2(const Operand& x, FftnOptions o) {
-  return transform_of({"rfft2", FftType::kRfft, 2}, x, o.s, o.axes, o.norm);
+  return transform_of({"rfft2", ir::FftType::kRfft, 2}, x, o.s, o.axes, o.norm);
 }
 Array irfft2(const Operand& x, FftnOptions o) {
-  return transform_of({"irfft2", FftType::kIrfft, 2}, x, o.s, o.axes, o.norm);
+  return transform_of({"irfft2", ir::FftType::kIrfft, 2}, x, o.s, o.axes, o.norm);
 }
 
 Array fftfreq(std::int64_t n, double d) {

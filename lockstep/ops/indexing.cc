@@ -47,8 +47,9 @@ Array read(const std::string& name, const Array& x, std::span<const Index> indic
                    }).front());
 }
 
-Array write(const std::string& name, const Primitive& kind, const Array& x, std::span<const Index> indices,
-            const Operand& values, const IndexOptions& options, bool negated = false) {
+Array write(const std::string& name, const ir::Primitive& kind, const Array& x,
+            std::span<const Index> indices, const Operand& values, const IndexOptions& options,
+            bool negated = false) {
   CallSiteScope here(values.site());
   const ElementType type = Operand(x).type();
   const ops::IndexPlan plan = ops::plan_index(name, x.aval(), indices);
@@ -66,16 +67,16 @@ Array write(const std::string& name, const Primitive& kind, const Array& x, std:
   const bool moves = add_place(plan, operands);
   operands.insert(operands.end(), plan.arrays.begin(), plan.arrays.end());
   return std::move(run_operation(name, plan.key(moves) + options_key(options), operands, [&](Tracers t) {
-                     Array update = lax::reshape(ops::conform(t[1], type, plan.result), plan.taken);
-                     if (negated) update = lax::neg(update);
+                     Array update = ir::lax::reshape(ops::conform(t[1], type, plan.result), plan.taken);
+                     if (negated) update = ir::lax::neg(update);
                      return std::vector<Array>{plan.write(kind, t[0], t.subspan(moves ? 3 : 2),
                                                           place_of(moves, t, 2), update, options)};
                    }).front());
 }
 
-std::optional<Scalar> fill_of(DType dtype, std::optional<double> value) {
+std::optional<ir::Scalar> fill_of(DType dtype, std::optional<double> value) {
   if (!value) return std::nullopt;
-  return is_inexact(dtype) ? Scalar::of(*value) : Scalar::of(static_cast<std::int64_t>(*value));
+  return is_inexact(dtype) ? ir::Scalar::of(*value) : ir::Scalar::of(static_cast<std::int64_t>(*value));
 }
 
 /// The shapes of x and the indices, broadcast together except at the axis.
@@ -124,13 +125,13 @@ Array IndexUpdate::get(IndexOptions options) const {
   return read("index", x_, indices_, options);
 }
 Array IndexUpdate::set(const Operand& values, IndexOptions options) const {
-  return write("at.set", scatter_p(), x_, indices_, values, options);
+  return write("at.set", ir::scatter_p(), x_, indices_, values, options);
 }
 Array IndexUpdate::add(const Operand& values, IndexOptions options) const {
-  return write("at.add", scatter_add_p(), x_, indices_, values, options);
+  return write("at.add", ir::scatter_add_p(), x_, indices_, values, options);
 }
 Array IndexUpdate::subtract(const Operand& values, IndexOptions options) const {
-  return write("at.subtract", scatter_add_p(), x_, indices_, values, options, /*negated=*/true);
+  return write("at.subtract", ir::scatter_add_p(), x_, indices_, values, options, /*negated=*/true);
 }
 Array IndexUpdate::divide(const Operand& values, IndexOptions options) const {
   const Array divisors =
@@ -143,13 +144,13 @@ Array IndexUpdate::power(const Operand& values, IndexOptions options) const {
   return lockstep::power(Operand(x_, values.where()), exponents);
 }
 Array IndexUpdate::multiply(const Operand& values, IndexOptions options) const {
-  return write("at.multiply", scatter_mul_p(), x_, indices_, values, options);
+  return write("at.multiply", ir::scatter_mul_p(), x_, indices_, values, options);
 }
 Array IndexUpdate::min(const Operand& values, IndexOptions options) const {
-  return write("at.min", scatter_min_p(), x_, indices_, values, options);
+  return write("at.min", ir::scatter_min_p(), x_, indices_, values, options);
 }
 Array IndexUpdate::max(const Operand& values, IndexOptions options) const {
-  return write("at.max", scatter_max_p(), x_, indices_, values, options);
+  return write("at.max", ir::scatter_max_p(), x_, indices_, values, options);
 }
 
 Array take(const Operand& x, const Operand& indices, TakeOptions options) {
@@ -158,7 +159,8 @@ Array take(const Operand& x, const Operand& indices, TakeOptions options) {
   Array from = x.as_array();
   if (!options.axis) {
     const Shape flat = {from.size()};
-    from = ops::run("ravel", to_string(flat), {from}, [&](Tracers t) { return lax::reshape(t[0], flat); });
+    from =
+        ops::run("ravel", to_string(flat), {from}, [&](Tracers t) { return ir::lax::reshape(t[0], flat); });
   }
   const Aval aval = from.aval();
   const std::int64_t axis = ops::axis_of("take", options.axis.value_or(0), aval.rank(), aval);
@@ -181,11 +183,11 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
     const std::int64_t size = shapes.x[static_cast<std::size_t>(shapes.axis)];
     if (num_elements(shapes.indices) == 0) {
       const Shape none(t[0].shape().size(), 0);
-      return lax::reshape(lax::slice(t[0], none, none), shapes.indices);
+      return ir::lax::reshape(ir::lax::slice(t[0], none, none), shapes.indices);
     }
-    return lax::take_along_axis(ops::broadcast(t[0], shapes.x),
-                                ops::broadcast(ops::wrapped_indices(t[1], size), shapes.indices), shapes.axis,
-                                mode, fill_of(t[0].dtype(), fill_value));
+    return ir::lax::take_along_axis(ops::broadcast(t[0], shapes.x),
+                                    ops::broadcast(ops::wrapped_indices(t[1], size), shapes.indices),
+                                    shapes.axis, mode, fill_of(t[0].dtype(), fill_value));
   });
 }
 
@@ -205,12 +207,12 @@ Array put_along_axis(const Operand& x, const Operand& indices, const Operand& va
       "put_along_axis", fmt::format("{}", shapes.axis),
       {x.as_array(), indices.as_array(), values.as_array(type)}, [&](Tracers t) {
         const std::int64_t size = shapes.x[static_cast<std::size_t>(shapes.axis)];
-        const GatherDimensionNumbers n =
-            lax::along_axis(static_cast<std::int64_t>(shapes.x.size()), shapes.axis);
+        const ir::GatherDimensionNumbers n =
+            ir::lax::along_axis(static_cast<std::int64_t>(shapes.x.size()), shapes.axis);
         Shape vectors = shapes.indices;
         vectors.push_back(1);
-        return lax::scatter(
-            t[0], lax::reshape(ops::broadcast(ops::wrapped_indices(t[1], size), shapes.indices), vectors),
+        return ir::lax::scatter(
+            t[0], ir::lax::reshape(ops::broadcast(ops::wrapped_indices(t[1], size), shapes.indices), vectors),
             ops::conform(t[2], type, shapes.indices),
             {n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
              n.start_indices_batching_dims});

@@ -83,10 +83,11 @@ Array wrapped_indices(const Array& indices, std::int64_t size) {
   const Aval aval = indices.aval();
   const bool wide = size_of(aval.dtype) == 8 || aval.dtype == DType::kU32 || place_dtype(size) == DType::kI64;
   const DType dtype = wide ? DType::kI64 : DType::kI32;
-  const Array index = lax::convert_element_type(indices, dtype);
+  const Array index = ir::lax::convert_element_type(indices, dtype);
   if (info(aval.dtype).kind == DTypeKind::kUnsigned) return index;
-  return lax::select(lax::lt(index, lax::full(index, Scalar::of(0), dtype, aval.shape)),
-                     lax::add(index, lax::full(index, Scalar::of(size), dtype, aval.shape)), index);
+  return ir::lax::select(ir::lax::lt(index, ir::lax::full(index, ir::Scalar::of(0), dtype, aval.shape)),
+                         ir::lax::add(index, ir::lax::full(index, ir::Scalar::of(size), dtype, aval.shape)),
+                         index);
 }
 
 IndexPlan plan_index(std::string_view operation, const Aval& x, std::span<const Index> indices) {
@@ -179,19 +180,19 @@ std::vector<Array> IndexPlan::corner(const Array& x, const std::optional<Array>&
   std::vector<Array> all;
   for (std::size_t d = 0; d < starts.size(); ++d) {
     const auto k = static_cast<std::int64_t>(d);
-    all.push_back(place ? lax::reshape(lax::slice(*place, {k}, {k + 1}), {})
-                        : lax::full(x, Scalar::of(starts[d]), place_type(), {}));
+    all.push_back(place ? ir::lax::reshape(ir::lax::slice(*place, {k}, {k + 1}), {})
+                        : ir::lax::full(x, ir::Scalar::of(starts[d]), place_type(), {}));
   }
   return all;
 }
 
 Array IndexPlan::viewed(const Array& x, const std::optional<Array>& place) const {
-  if (whole) return lax::reshape(x, squeezed);
+  if (whole) return ir::lax::reshape(x, squeezed);
   if (place) {
     const std::vector<Array> from = corner(x, place);
-    return lax::reshape(lax::dynamic_slice(x, std::span<const Array>(from), view), squeezed);
+    return ir::lax::reshape(ir::lax::dynamic_slice(x, std::span<const Array>(from), view), squeezed);
   }
-  return lax::reshape(lax::rev(lax::slice(x, starts, limits, strides), reversed), squeezed);
+  return ir::lax::reshape(ir::lax::rev(ir::lax::slice(x, starts, limits, strides), reversed), squeezed);
 }
 
 Array IndexPlan::starts_of(std::span<const Array> arrays) const {
@@ -201,62 +202,62 @@ Array IndexPlan::starts_of(std::span<const Array> arrays) const {
   std::vector<Array> columns;
   for (std::size_t k = 0; k < arrays.size(); ++k) {
     const std::int64_t size = squeezed[static_cast<std::size_t>(array_dims[k])];
-    columns.push_back(lax::reshape(broadcast(wrapped_indices(arrays[k], size), batch), column));
+    columns.push_back(ir::lax::reshape(broadcast(wrapped_indices(arrays[k], size), batch), column));
     if (columns.back().dtype() == DType::kI64) dtype = DType::kI64;
   }
-  for (Array& each : columns) each = lax::convert_element_type(each, dtype);
+  for (Array& each : columns) each = ir::lax::convert_element_type(each, dtype);
   if (columns.size() == 1) return columns.front();
-  return lax::concatenate(std::span<const Array>(columns), static_cast<std::int64_t>(batch.size()));
+  return ir::lax::concatenate(std::span<const Array>(columns), static_cast<std::int64_t>(batch.size()));
 }
 
 Array IndexPlan::read(const Array& x, std::span<const Array> arrays, const std::optional<Array>& place,
                       const IndexOptions& options) const {
   if (num_elements(result) == 0 && !shape.empty()) {
     const Shape none(shape.size(), 0);
-    return lax::reshape(lax::slice(x, none, none), result);
+    return ir::lax::reshape(ir::lax::slice(x, none, none), result);
   }
   Array part = viewed(x, place);
   if (!arrays.empty()) {
     Shape sizes = squeezed;
     for (std::int64_t dim : array_dims) sizes[static_cast<std::size_t>(dim)] = 1;
-    std::optional<Scalar> fill;
+    std::optional<ir::Scalar> fill;
     if (options.fill_value)
-      fill = is_inexact(x.dtype()) ? Scalar::of(*options.fill_value)
-                                   : Scalar::of(static_cast<std::int64_t>(*options.fill_value));
-    part = lax::gather(part, starts_of(arrays), {offset_dims, array_dims, array_dims}, sizes,
-                       options.mode.value_or(GatherScatterMode::kClip), fill);
+      fill = is_inexact(x.dtype()) ? ir::Scalar::of(*options.fill_value)
+                                   : ir::Scalar::of(static_cast<std::int64_t>(*options.fill_value));
+    part = ir::lax::gather(part, starts_of(arrays), {offset_dims, array_dims, array_dims}, sizes,
+                           options.mode.value_or(GatherScatterMode::kClip), fill);
   }
-  return lax::reshape(part, result);
+  return ir::lax::reshape(part, result);
 }
 
 namespace {
 
 /// The scatter's combination of an element and its update, for two arrays of one shape.
-Array joined(const Primitive& kind, const Array& x, const Array& update) {
-  if (&kind == &scatter_add_p()) return lax::add(x, update);
-  if (&kind == &scatter_mul_p()) return lax::mul(x, update);
-  if (&kind == &scatter_min_p()) return lax::min(x, update);
-  if (&kind == &scatter_max_p()) return lax::max(x, update);
+Array joined(const ir::Primitive& kind, const Array& x, const Array& update) {
+  if (&kind == &ir::scatter_add_p()) return ir::lax::add(x, update);
+  if (&kind == &ir::scatter_mul_p()) return ir::lax::mul(x, update);
+  if (&kind == &ir::scatter_min_p()) return ir::lax::min(x, update);
+  if (&kind == &ir::scatter_max_p()) return ir::lax::max(x, update);
   return update;
 }
 
 }  // namespace
 
-Array IndexPlan::write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
+Array IndexPlan::write(const ir::Primitive& kind, const Array& x, std::span<const Array> arrays,
                        const std::optional<Array>& place, const Array& values,
                        const IndexOptions& options) const {
   const Array old = viewed(x, place);
-  Array part =
-      arrays.empty()
-          ? joined(kind, old, values)
-          : lax::scatter_by(kind, old, starts_of(arrays), values, {offset_dims, array_dims, array_dims},
-                            options.mode.value_or(GatherScatterMode::kFillOrDrop), options.unique_indices);
-  part = lax::reshape(part, view);
+  Array part = arrays.empty()
+                   ? joined(kind, old, values)
+                   : ir::lax::scatter_by(
+                         kind, old, starts_of(arrays), values, {offset_dims, array_dims, array_dims},
+                         options.mode.value_or(GatherScatterMode::kFillOrDrop), options.unique_indices);
+  part = ir::lax::reshape(part, view);
   if (whole || num_elements(view) == 0) return whole ? part : x;
-  part = lax::rev(part, reversed);
+  part = ir::lax::rev(part, reversed);
   if (std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; })) {
     const std::vector<Array> at = corner(x, place);
-    return lax::dynamic_update_slice(x, part, std::span<const Array>(at));
+    return ir::lax::dynamic_update_slice(x, part, std::span<const Array>(at));
   }
   const Shape shape = x.shape();
   Integers high, interior;
@@ -264,10 +265,12 @@ Array IndexPlan::write(const Primitive& kind, const Array& x, std::span<const Ar
     high.push_back(shape[d] - limits[d]);
     interior.push_back(strides[d] - 1);
   }
-  Array there = lax::pad(lax::full(x, Scalar::of(true), DType::kBool, view),
-                         lax::full(x, Scalar::of(false), DType::kBool, {}), starts, high, interior);
-  const Scalar zero = is_inexact(x.dtype()) ? Scalar::of(0.0) : Scalar::of(0);
-  return lax::select(there, lax::pad(part, lax::full(x, zero, x.dtype(), {}), starts, high, interior), x);
+  Array there =
+      ir::lax::pad(ir::lax::full(x, ir::Scalar::of(true), DType::kBool, view),
+                   ir::lax::full(x, ir::Scalar::of(false), DType::kBool, {}), starts, high, interior);
+  const ir::Scalar zero = is_inexact(x.dtype()) ? ir::Scalar::of(0.0) : ir::Scalar::of(0);
+  return ir::lax::select(
+      there, ir::lax::pad(part, ir::lax::full(x, zero, x.dtype(), {}), starts, high, interior), x);
 }
 
 }  // namespace lockstep::ops

@@ -45,7 +45,7 @@ struct IndexPlan {
 
   /// x with the values, which have x's dtype and shape `taken`, written into the part by the primitive
   /// `kind`: scatter_p() or one of its variants.
-  Array write(const Primitive& kind, const Array& x, std::span<const Array> arrays,
+  Array write(const ir::Primitive& kind, const Array& x, std::span<const Array> arrays,
               const std::optional<Array>& place, const Array& values, const IndexOptions& options) const;
 
  private:

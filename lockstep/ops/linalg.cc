@@ -99,14 +99,14 @@ Array corner(const Array& x, std::int64_t rows, std::int64_t columns) {
   Shape limit = x.shape();
   limit[limit.size() - 2] = rows;
   limit.back() = columns;
-  return limit == x.shape() ? x : lax::slice(x, Shape(limit.size(), 0), limit);
+  return limit == x.shape() ? x : ir::lax::slice(x, Shape(limit.size(), 0), limit);
 }
 
 }  // namespace
 
 Array cholesky(const Operand& x) {
   return of_one("cholesky", x, true,
-                [](const Array& x) -> std::vector<Array> { return {lax::cholesky(symmetrized(x))}; })[0];
+                [](const Array& x) -> std::vector<Array> { return {ir::lax::cholesky(symmetrized(x))}; })[0];
 }
 
 Array triangular_solve(const Operand& a, const Operand& b, TriangularOptions options) {
@@ -117,10 +117,10 @@ Array triangular_solve(const Operand& a, const Operand& b, TriangularOptions opt
       "triangular_solve", {a.as_array(), b.as_array()},
       [&](Tracers t) {
         auto [left, right] = with_common_batch("linalg::triangular_solve", t[0], t[1]);
-        return std::vector<Array>{lax::triangular_solve(
+        return std::vector<Array>{ir::lax::triangular_solve(
             left, right,
-            lockstep::TriangularSolveParams{options.left_side, options.lower, options.transpose_a,
-                                            options.unit_diagonal})};
+            lockstep::ir::TriangularSolveParams{options.left_side, options.lower, options.transpose_a,
+                                                options.unit_diagonal})};
       },
       fmt::format("{} {} {} {}", options.left_side, options.lower, options.transpose_a,
                   options.unit_diagonal))[0];
@@ -136,9 +136,9 @@ Array solve_triangular(const Operand& a, const Operand& b, SolveTriangularOption
       [&](Tracers t) {
         auto [left, right] =
             with_common_batch("linalg::solve_triangular", t[0], vector ? expand_dims(t[1], 1) : t[1]);
-        const Array y = lax::triangular_solve(
+        const Array y = ir::lax::triangular_solve(
             left, right,
-            lockstep::TriangularSolveParams{true, options.lower, options.trans, options.unit_diagonal});
+            lockstep::ir::TriangularSolveParams{true, options.lower, options.trans, options.unit_diagonal});
         return std::vector<Array>{vector ? squeeze(y, -1) : y};
       },
       fmt::format("{} {} {} {}", options.lower, options.trans, options.unit_diagonal, vector))[0];
@@ -147,7 +147,7 @@ Array solve_triangular(const Operand& a, const Operand& b, SolveTriangularOption
 LU lu(const Operand& x) {
   std::vector<Array> parts = of_one("lu", x, false, [](const Array& x) -> std::vector<Array> {
     const std::int64_t m = rows(x.shape()), n = x.shape().back(), k = std::min(m, n);
-    const std::vector<Array> found = lax::lu(x);
+    const std::vector<Array> found = ir::lax::lu(x);
     const Array order = expand_dims(arange(m, DType::kI32), -1);  // row i of l u is row permutation[i]
     const Array p = astype(order == expand_dims(found[2], -2), x.dtype());
     const Array l = tril(corner(found[0], m, k), -1) + eye(m, k, x.dtype());
@@ -158,7 +158,7 @@ LU lu(const Operand& x) {
 
 LUFactor lu_factor(const Operand& x) {
   std::vector<Array> parts = of_one("lu_factor", x, false, [](const Array& x) -> std::vector<Array> {
-    const std::vector<Array> found = lax::lu(x);
+    const std::vector<Array> found = ir::lax::lu(x);
     return {found[0], found[1]};
   });
   return {parts[0], parts[1]};
@@ -173,14 +173,15 @@ QR qr(const Operand& x, QRMode mode) {
       [&](Tracers t) {
         const std::int64_t m = rows(t[0].shape()), n = t[0].shape().back();
         if (!complete || m <= n) {
-          std::vector<Array> all = lax::qr(t[0]);
+          std::vector<Array> all = ir::lax::qr(t[0]);
           return std::vector<Array>{all[0], all[1]};
         }
         // Columns of zeros need no reflection, and q has a column for each.
         std::vector<std::pair<std::int64_t, std::int64_t>> widths(t[0].shape().size());
         widths.back().second = m - n;
-        std::vector<Array> all = lax::qr(pad(t[0], widths));
-        return std::vector<Array>{all[0], lax::slice(all[1], Shape(t[0].shape().size(), 0), t[0].shape())};
+        std::vector<Array> all = ir::lax::qr(pad(t[0], widths));
+        return std::vector<Array>{all[0],
+                                  ir::lax::slice(all[1], Shape(t[0].shape().size(), 0), t[0].shape())};
       },
       complete ? "complete" : "reduced");
   return {parts[0], parts[1]};
@@ -188,41 +189,42 @@ QR qr(const Operand& x, QRMode mode) {
 
 Eigh eigh(const Operand& x) {
   std::vector<Array> parts =
-      of_one("eigh", x, true, [](const Array& x) { return lax::eigh(symmetrized(x)); });
+      of_one("eigh", x, true, [](const Array& x) { return ir::lax::eigh(symmetrized(x)); });
   return {parts[1], parts[0]};
 }
 
 Array eigvalsh(const Operand& x) { return eigh(x).eigenvalues; }
 
 SVD svd(const Operand& x) {
-  std::vector<Array> parts = of_one("svd", x, false, [](const Array& x) { return lax::svd(x); });
+  std::vector<Array> parts = of_one("svd", x, false, [](const Array& x) { return ir::lax::svd(x); });
   return {parts[0], parts[1], parts[2]};
 }
 
 Array svdvals(const Operand& x) {
-  return of_one("svdvals", x, false, [](const Array& x) { return lax::svd(x, false); })[0];
+  return of_one("svdvals", x, false, [](const Array& x) { return ir::lax::svd(x, false); })[0];
 }
 
 Eig eig(const Operand& x) {
-  std::vector<Array> parts = of_one("eig", x, true, [](const Array& x) { return lax::eig(x); });
+  std::vector<Array> parts = of_one("eig", x, true, [](const Array& x) { return ir::lax::eig(x); });
   return {parts[0], parts[1]};
 }
 
 Array eigvals(const Operand& x) {
-  return of_one("eigvals", x, true, [](const Array& x) { return lax::eig(x, false); })[0];
+  return of_one("eigvals", x, true, [](const Array& x) { return ir::lax::eig(x, false); })[0];
 }
 
 Schur schur(const Operand& x, SchurOutput output) {
   const bool is_complex = output == SchurOutput::kComplex;
   std::vector<Array> parts = of_one(
       "schur", x, true,
-      [is_complex](const Array& x) { return is_complex ? lax::complex_schur(x) : lax::schur(x); },
+      [is_complex](const Array& x) { return is_complex ? ir::lax::complex_schur(x) : ir::lax::schur(x); },
       is_complex ? "complex" : "real");
   return {parts[0], parts[1]};
 }
 
 Array sqrtm(const Operand& x) {
-  return of_one("sqrtm", x, true, [](const Array& x) -> std::vector<Array> { return {lax::sqrtm(x)}; })[0];
+  return of_one("sqrtm", x, true,
+                [](const Array& x) -> std::vector<Array> { return {ir::lax::sqrtm(x)}; })[0];
 }
 
 namespace {

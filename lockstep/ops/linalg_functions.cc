@@ -29,13 +29,13 @@ namespace internal {
 
 Array solve_matrices(const Array& a, const Array& b) {
   const auto solved = [](const std::vector<Array>& parts, const Array& right) {
-    return lax::lu_solve(parts[0], parts[2], right);
+    return ir::lax::lu_solve(parts[0], parts[2], right);
   };
   return internal::with_derivative(
       {a, b},
-      [&](const std::vector<Array>& x) -> std::vector<Array> { return {solved(lax::lu(x[0]), x[1])}; },
+      [&](const std::vector<Array>& x) -> std::vector<Array> { return {solved(ir::lax::lu(x[0]), x[1])}; },
       [&](const std::vector<Array>& x, const std::vector<Array>& t) {
-        const std::vector<Array> parts = lax::lu(x[0]);
+        const std::vector<Array> parts = ir::lax::lu(x[0]);
         const Array y = solved(parts, x[1]);
         return std::pair(std::vector<Array>{y}, std::vector<Array>{solved(parts, t[1] - matmul(t[0], y))});
       })[0];
@@ -84,7 +84,7 @@ Array small_det(const Array& x) {
 }
 
 Array det_by_lu(const Array& x) {
-  const std::vector<Array> parts = lax::lu(x);
+  const std::vector<Array> parts = ir::lax::lu(x);
   return prod(diagonal_of(parts[0]), -1) * sign_of(parts[1], x.dtype());
 }
 
@@ -92,7 +92,7 @@ Array det_by_lu(const Array& x) {
 /// which is 0 there, is left out of the division. 0 for those of lower rank.
 std::pair<Array, Array> det_and_tangent(const Array& x, const Array& dx) {
   const std::int64_t n = x.shape().back();
-  const std::vector<Array> parts = lax::lu(x);
+  const std::vector<Array> parts = ir::lax::lu(x);
   const Array products = cumprod(diagonal_of(parts[0]), -1) * expand_dims(sign_of(parts[1], x.dtype()), -1);
   const Array det = products[{ellipsis, n - 1}], all_but_one = products[{ellipsis, n - 2}];
   const Array row = expand_dims(arange(n, DType::kI32), -1), column = arange(n, DType::kI32);
@@ -100,15 +100,15 @@ std::pair<Array, Array> det_and_tangent(const Array& x, const Array& dx) {
   const Array lu = where(last, expand_dims(expand_dims(1.0 / all_but_one, -1), -1), parts[0]);
   Shape column_shape = x.shape();
   column_shape.back() = 1;
-  const Array probe = lax::triangular_solve(lu, ones(column_shape, x.dtype()),
-                                            lockstep::TriangularSolveParams{true, false, false, false});
+  const Array probe = ir::lax::triangular_solve(
+      lu, ones(column_shape, x.dtype()), lockstep::ir::TriangularSolveParams{true, false, false, false});
   const Array lost = ops::broadcast(
       expand_dims(expand_dims(lockstep::any(logical_not(isfinite(squeeze(probe, -1))), -1), -1), -1),
       x.shape());
-  Array y = lax::permuted_rows(where(lost, 0.0, dx), parts[2]);
-  y = lax::triangular_solve(lu, y, lockstep::TriangularSolveParams{true, true, false, true});
+  Array y = ir::lax::permuted_rows(where(lost, 0.0, dx), parts[2]);
+  y = ir::lax::triangular_solve(lu, y, lockstep::ir::TriangularSolveParams{true, true, false, true});
   y = where(row == n - 1, y, y * expand_dims(expand_dims(det, -1), -1));
-  y = lax::triangular_solve(lu, y, lockstep::TriangularSolveParams{true, false, false, false});
+  y = ir::lax::triangular_solve(lu, y, lockstep::ir::TriangularSolveParams{true, false, false, false});
   return {det, sum(diagonal_of(where(lost, 0.0, y)), -1)};
 }
 
@@ -181,7 +181,7 @@ Array exponential(const Array& x, int max_squarings) {
 Array counting(const Array& s, double cutoff) { return s > cutoff * max(s, {.axis = -1, .keepdims = true}); }
 
 Array pinv_by_svd(const Array& x, double rcond) {
-  const std::vector<Array> parts = lax::svd(x);
+  const std::vector<Array> parts = ir::lax::svd(x);
   if (parts[1].size() == 0) return matmul(transposed(parts[2]), transposed(parts[0]));
   const Array kept = counting(parts[1], rcond);
   const Array inverse = where(kept, 1.0 / where(kept, parts[1], 1.0), 0.0);
@@ -238,7 +238,7 @@ Array lu_solve(const LUFactor& factor, const Operand& b, int trans) {
     auto [lu, spread] = with_common_batch("linalg::lu_solve", astype(t[0], dtype), right);
     const Array order = permutation_of(astype(t[1], DType::kI32), rows(t[0].shape()));
     const Array permutation = ops::broadcast(order, Shape(lu.shape().begin(), lu.shape().end() - 1));
-    const Array y = lax::lu_solve(lu, permutation, spread, trans == 1);
+    const Array y = ir::lax::lu_solve(lu, permutation, spread, trans == 1);
     return std::vector<Array>{vector ? squeeze(y, -1) : y};
   })[0];
 }
@@ -284,7 +284,7 @@ LeastSquares lstsq(const Operand& a, const Operand& b, std::optional<double> rco
       "lstsq", {a.as_array(), b.as_array()},
       [&](Tracers t) {
         const Array right = rank == 1 ? expand_dims(t[1], 1) : t[1];
-        const std::vector<Array> svd = lax::svd(t[0]);
+        const std::vector<Array> svd = ir::lax::svd(t[0]);
         const Array &s = svd[1], cutoff = rcond.value_or(static_cast<double>(std::max(rows(t[0].shape()),
                                                                                       t[0].shape().back())) *
                                                          finfo(t[0].dtype()).eps) *
@@ -318,7 +318,7 @@ std::pair<Array, Array> slogdet(const Operand& x) {
   CallSiteScope here(x.site());
   check("slogdet", x, true);
   std::vector<Array> parts = run("slogdet", {x.as_array()}, [](Tracers t) {
-    const std::vector<Array> parts = lax::lu(t[0]);
+    const std::vector<Array> parts = ir::lax::lu(t[0]);
     const Array diagonal = diagonal_of(parts[0]);
     return std::vector<Array>{prod(sign(diagonal), -1) * sign_of(parts[1], t[0].dtype()),
                               sum(log(abs(diagonal)), -1)};
@@ -331,7 +331,7 @@ Array matrix_rank(const Operand& x) {
   check("matrix_rank", x, false);
   return run("matrix_rank", {x.as_array()}, [](Tracers t) {
     const auto larger = static_cast<double>(std::max(rows(t[0].shape()), t[0].shape().back()));
-    Array s = lax::svd(t[0], false)[0];
+    Array s = ir::lax::svd(t[0], false)[0];
     Array cutoff = larger * finfo(s.dtype()).eps * max(s, {.axis = -1, .keepdims = true});
     return std::vector<Array>{sum(astype(s > cutoff, DType::kI32), -1)};
   })[0];

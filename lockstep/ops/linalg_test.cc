@@ -266,9 +266,10 @@ TEST(Einsum, SeveralOperands_FormTheSmallestProductFirst) {
   const Array x = trace.input({DType::kF32, {50, 50}, false, {}}),
               y = trace.input({DType::kF32, {50, 50}, false, {}}),
               z = trace.input({DType::kF32, {50, 2}, false, {}});
-  const Program program = trace.finish(std::vector<Array>{einsum("ij,jk,kl->il", {x, y, z})});
-  const auto first = std::ranges::find_if(
-      program.equations, [](const Equation& equation) { return equation.primitive == &dot_general_p(); });
+  const ir::Program program = trace.finish(std::vector<Array>{einsum("ij,jk,kl->il", {x, y, z})});
+  const auto first = std::ranges::find_if(program.equations, [](const ir::Equation& equation) {
+    return equation.primitive == &ir::dot_general_p();
+  });
   ASSERT_NE(first, program.equations.end());
   EXPECT_EQ(num_elements(program.aval(first->outputs[0]).shape), 100);
 }

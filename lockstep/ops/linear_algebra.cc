@@ -55,7 +55,7 @@ Array batched(const Array& x, const Array& y, const DotOptions& options) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(batch_right));
     std::iota(order.begin(), order.end(), 1);
     order.insert(order.end(), {0, batch_right + 1});
-    return lax::transpose(result, order);
+    return ir::lax::transpose(result, order);
   }
   if (batch_right == 0) return ops::dot_general(x, y, {{left.rank() - 1}, {summed(right)}, {}, {}}, options);
   Aval batches[] = {left, right};
@@ -74,21 +74,22 @@ Array batched(const Array& x, const Array& y, const DotOptions& options) {
 
 }  // namespace
 
-Array ops::dot_general(const Array& x, const Array& y, DotGeneralParams params, const DotOptions& options) {
+Array ops::dot_general(const Array& x, const Array& y, ir::DotGeneralParams params,
+                       const DotOptions& options) {
   params.preferred_element_type = options.preferred_element_type;
-  params.precision = precision_text(options.precision);
+  params.precision = ir::precision_text(options.precision);
   if (x.dtype() != DType::kBool || options.preferred_element_type)
-    return lax::dot_general(x, y, std::move(params));
+    return ir::lax::dot_general(x, y, std::move(params));
   // Counts in f32 may be rounded, but never to 0.
-  auto count = [](const Array& array) { return lax::convert_element_type(array, DType::kF32); };
-  const Array sum = lax::dot_general(count(x), count(y), std::move(params));
-  return lax::ne(sum, lax::full_like(sum, 0));
+  auto count = [](const Array& array) { return ir::lax::convert_element_type(array, DType::kF32); };
+  const Array sum = ir::lax::dot_general(count(x), count(y), std::move(params));
+  return ir::lax::ne(sum, ir::lax::full_like(sum, 0));
 }
 
 std::string ops::key_of(const DotOptions& options) {
   std::string key;
   if (options.preferred_element_type) key += fmt::format(" to {}", name(*options.preferred_element_type));
-  if (const auto precision = precision_text(options.precision)) key += " " + *precision;
+  if (const auto precision = ir::precision_text(options.precision)) key += " " + *precision;
   return key;
 }
 
@@ -118,7 +119,7 @@ Array dot(const Operand& x, const Operand& y, const DotOptions& options) {
 Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64_t>& x_axes,
                 const std::vector<std::int64_t>& y_axes, const DotOptions& options) {
   CallSiteScope here(x.site());
-  DotGeneralParams p;
+  ir::DotGeneralParams p;
   bool fit = x_axes.size() == y_axes.size();
   for (std::int64_t axis : x_axes)
     p.lhs_contracting.push_back(ops::axis_of("tensordot", axis, x.aval().rank(), x.aval()));
@@ -212,7 +213,7 @@ Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes)
         const Array row = expand_dims(arange(a[0], DType::kI32), 1);
         const Array mine = (row >= starts) & (row < ends);  // [m, groups]
         const Array spread = where(expand_dims(mine, 2), expand_dims(rows, 1), 0);
-        return lax::dot_general(spread, matrices, {{1, 2}, {0, 1}, {}, {}});
+        return ir::lax::dot_general(spread, matrices, {{1, 2}, {0, 1}, {}, {}});
       });
 }
 

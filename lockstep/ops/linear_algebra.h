@@ -37,11 +37,13 @@ Array tensordot(const Operand& x, const Operand& y, std::int64_t axes = 2, const
 Array tensordot(const Operand& x, const Operand& y, const std::vector<std::int64_t>& x_axes,
                 const std::vector<std::int64_t>& y_axes, const DotOptions& options = {});
 
+namespace ir {
 struct DotGeneralParams;
+}
 
 namespace ops {
 /// lax::dot_general with the options; of bools whether any of the products is true, a bool, as in JAX.
-Array dot_general(const Array& x, const Array& y, DotGeneralParams params, const DotOptions& options);
+Array dot_general(const Array& x, const Array& y, ir::DotGeneralParams params, const DotOptions& options);
 
 /// The part of an operation's key that distinguishes these options.
 std::string key_of(const DotOptions& options);

@@ -20,7 +20,7 @@ namespace lockstep::internal {
 namespace {
 
 Array made(const Array& x, const Aval& aval) {
-  return lax::vary_over(lax::convert_element_type(x, aval.dtype, aval.weak_type), aval.varying);
+  return ir::lax::vary_over(ir::lax::convert_element_type(x, aval.dtype, aval.weak_type), aval.varying);
 }
 
 /// A list of arrays that a loop carries.
@@ -31,18 +31,18 @@ TreeOutline outline_of(std::size_t count) {
 }
 
 /// The program for operands that may vary over more axes than its inputs, with outputs of these avals.
-ProgramPtr conforming(const Program& program, const std::vector<Array>& operands,
-                      const std::vector<Aval>& results) {
+transforms::ProgramPtr conforming(const ir::Program& program, const std::vector<Array>& operands,
+                                  const std::vector<Aval>& results) {
   CallSiteReset reset;
-  Builder builder(program.name);
-  std::vector<Value> values;
+  ir::Builder builder(program.name);
+  std::vector<ir::Value> values;
   for (const Array& operand : operands) values.push_back(builder.input(operand.aval()));
   values = transforms::inline_program(builder, program, values);
   for (std::size_t k = 0; k < values.size(); ++k) {
-    values[k] = lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
-    values[k] = lax::vary_over(values[k], results[k].varying);
+    values[k] = ir::lax::convert_element_type(values[k], results[k].dtype, results[k].weak_type);
+    values[k] = ir::lax::vary_over(values[k], results[k].varying);
   }
-  return shared(builder.finish(values));
+  return transforms::shared(builder.finish(values));
 }
 
 }  // namespace
@@ -56,14 +56,14 @@ std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
     }
   }
   for (TracedProgram* traced : programs) {
-    Program& program = traced->program;
-    std::vector<Var> inputs(all.size(), -1);
+    ir::Program& program = traced->program;
+    std::vector<ir::Var> inputs(all.size(), -1);
     const std::size_t own = program.inputs.size() - traced->captures.size();
     for (std::size_t i = 0; i < traced->captures.size(); ++i)
       inputs[places.at(internal::data_of(traced->captures[i]).get())] = program.inputs[own + i];
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] >= 0) continue;
-      inputs[i] = static_cast<Var>(program.variables.size());
+      inputs[i] = static_cast<ir::Var>(program.variables.size());
       program.variables.push_back(all[i].aval());
     }
     inputs.insert(inputs.end(), program.inputs.begin(),
@@ -74,13 +74,14 @@ std::vector<Array> merge_captures(std::vector<TracedProgram*> programs) {
   return all;
 }
 
-std::vector<Array> emit_nested(const Primitive& primitive, OpParams params,
+std::vector<Array> emit_nested(const ir::Primitive& primitive, ir::OpParams params,
                                const std::vector<Array>& operands) {
   Trace& trace = *Trace::current();
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (const Array& array : operands) values.push_back(trace.value_of(array));
   std::vector<Array> results;
-  for (const Value& value : lockstep::emit_nested(trace.builder(), primitive, std::move(params), values))
+  for (const ir::Value& value :
+       transforms::emit_nested(trace.builder(), primitive, std::move(params), values))
     results.push_back(trace.wrap(value));
   return results;
 }
@@ -131,8 +132,8 @@ bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
       aval.weak_type = given.weak_type;
       settled = false;
     }
-    if (!minus(given.varying, aval.varying).empty()) {
-      aval.varying = both(aval.varying, given.varying);
+    if (!ir::minus(given.varying, aval.varying).empty()) {
+      aval.varying = ir::both(aval.varying, given.varying);
       settled = false;
     }
     if (settled) next[i] = made(next[i], aval);
@@ -143,8 +144,8 @@ bool LoopCarry::settle(const TreeOutline& outline, std::vector<Array>& next) {
 bool LoopCarry::vary(const std::vector<std::string>& axes) {
   bool changed = false;
   for (Aval& aval : avals_) {
-    if (minus(axes, aval.varying).empty()) continue;
-    aval.varying = both(aval.varying, axes);
+    if (ir::minus(axes, aval.varying).empty()) continue;
+    aval.varying = ir::both(aval.varying, axes);
     changed = true;
   }
   return changed;
@@ -156,7 +157,7 @@ std::vector<Array> LoopCarry::initial() const {
   return out;
 }
 
-Program captures_first(TracedProgram traced) {
+ir::Program captures_first(TracedProgram traced) {
   merge_captures({&traced});
   return std::move(traced.program);
 }
@@ -193,9 +194,10 @@ std::vector<Array> while_of_arrays(const char* operation, TreeOutline outline, s
     const auto condition_consts = static_cast<std::int64_t>(go_on.captures.size()),
                body_consts = static_cast<std::int64_t>(body.captures.size());
     return emit_nested(
-        while_p(),
-        OpParams::of(WhileParams{shared(captures_first(std::move(go_on))),
-                                 shared(captures_first(std::move(body))), condition_consts, body_consts}),
+        transforms::while_p(),
+        ir::OpParams::of(transforms::WhileParams{transforms::shared(captures_first(std::move(go_on))),
+                                                 transforms::shared(captures_first(std::move(body))),
+                                                 condition_consts, body_consts}),
         operands);
   }
 }
@@ -235,9 +237,10 @@ std::vector<Array> scan_of_arrays(
     const auto num_consts = static_cast<std::int64_t>(operands.size());
     for (Array& array : carry.initial()) operands.push_back(std::move(array));
     operands.insert(operands.end(), xs.begin(), xs.end());
-    return emit_nested(scan_p(),
-                       OpParams::of(ScanParams{shared(captures_first(std::move(body))), num_consts,
-                                               static_cast<std::int64_t>(carry.size()), length, false}),
+    return emit_nested(transforms::scan_p(),
+                       ir::OpParams::of(transforms::ScanParams{
+                           transforms::shared(captures_first(std::move(body))), num_consts,
+                           static_cast<std::int64_t>(carry.size()), length, false}),
                        operands);
   }
 }
@@ -247,13 +250,14 @@ std::vector<Array> emit_branches(const Array& index, std::vector<TracedProgram>&
   std::vector<TracedProgram*> all;
   for (TracedProgram& branch : branches) all.push_back(&branch);
   std::vector<Array> inputs = merge_captures(all);
-  for (Array& input : inputs) input = lax::vary_over(input, index.aval().varying);
+  for (Array& input : inputs) input = ir::lax::vary_over(input, index.aval().varying);
   inputs.insert(inputs.end(), operands.begin(), operands.end());
-  std::vector<ProgramPtr> programs;
+  std::vector<transforms::ProgramPtr> programs;
   for (const TracedProgram& branch : branches)
     programs.push_back(conforming(branch.program, inputs, results));
   inputs.insert(inputs.begin(), index);
-  return emit_nested(cond_p(), OpParams::of(CondParams{std::move(programs)}), inputs);
+  return emit_nested(transforms::cond_p(), ir::OpParams::of(transforms::CondParams{std::move(programs)}),
+                     inputs);
 }
 
 std::vector<Array> cond_of_arrays(const Array& predicate, const std::vector<Array>& otherwise,
@@ -261,19 +265,19 @@ std::vector<Array> cond_of_arrays(const Array& predicate, const std::vector<Arra
   std::vector<TracedProgram> branches(2);
   {
     Trace trace("cond");
-    Program program = trace.finish(otherwise);
+    ir::Program program = trace.finish(otherwise);
     branches[0] = {std::move(program), trace.captures()};
   }
   {
     Trace trace("cond");
-    Program program = trace.finish(function());
+    ir::Program program = trace.finish(function());
     branches[1] = {std::move(program), trace.captures()};
   }
   std::vector<Aval> results = branches[0].program.output_avals();
   const std::vector<Aval> others = branches[1].program.output_avals();
   for (std::size_t k = 0; k < results.size(); ++k)
-    results[k].varying = both(both(results[k].varying, others[k].varying), predicate.aval().varying);
-  return emit_branches(lax::convert_element_type(predicate, DType::kI32), branches, results, {});
+    results[k].varying = ir::both(ir::both(results[k].varying, others[k].varying), predicate.aval().varying);
+  return emit_branches(ir::lax::convert_element_type(predicate, DType::kI32), branches, results, {});
 }
 
 std::vector<Array> recomputed(const std::function<std::vector<Array>()>& function) {
@@ -284,8 +288,10 @@ std::vector<Array> recomputed(const std::function<std::vector<Array>()>& functio
     traced = {trace.finish(results), trace.captures()};
   }
   const std::vector<Array> captures = traced.captures;
-  return emit_nested(remat_p(), OpParams::of(RematParams{shared(std::move(traced.program)), false}),
-                     captures);
+  return emit_nested(
+      transforms::remat_p(),
+      ir::OpParams::of(transforms::RematParams{transforms::shared(std::move(traced.program)), false}),
+      captures);
 }
 
 }  // namespace lockstep::internal

@@ -10,10 +10,10 @@
 #include "lockstep/array/trace.h"
 #include "lockstep/base/call_site.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 class OpParams;
 struct Primitive;
-}  // namespace lockstep
+}  // namespace lockstep::ir
 
 /// Equations that contain programs made from functions on arrays: shared by operations that need a loop and
 /// the control flow in lockstep/jit/.
@@ -29,7 +29,7 @@ struct TreeOutline {
 /// A program that was traced within another one, and the outside arrays that it uses, which are its last
 /// inputs.
 struct TracedProgram {
-  Program program;
+  ir::Program program;
   std::vector<Array> captures;
 };
 
@@ -38,7 +38,7 @@ struct TracedProgram {
 std::vector<Array> merge_captures(std::vector<TracedProgram*> programs);
 
 /// Adds an equation that contains programs to the current trace.
-std::vector<Array> emit_nested(const Primitive& primitive, OpParams params,
+std::vector<Array> emit_nested(const ir::Primitive& primitive, ir::OpParams params,
                                const std::vector<Array>& operands);
 
 /// The values that a loop carries from step to step: the initial values, and their avals in the body. These
@@ -72,7 +72,7 @@ class LoopCarry {
 };
 
 /// Moves the inputs that are captures from the end to the front.
-Program captures_first(TracedProgram traced);
+ir::Program captures_first(TracedProgram traced);
 
 /// Throws TraceError unless the condition's value is a bool scalar.
 void check_predicate(const char* operation, const Aval& aval, const CallSite& site);

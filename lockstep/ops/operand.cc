@@ -129,8 +129,8 @@ Array Operand::as_array(ElementType type, const Shape& shape) const {
         integer_, name(type.dtype), CallSiteScope::current().to_string());
   }
   if (Trace::current() == nullptr) return kept_number(integer_, real_, type);
-  Scalar value = is_inexact(type.dtype) ? Scalar::of(real_) : Scalar::of(integer_);
-  return apply_primitive(full_p(), OpParams::of(FullParams{value, type.dtype, shape, type.weak}),
+  ir::Scalar value = is_inexact(type.dtype) ? ir::Scalar::of(real_) : ir::Scalar::of(integer_);
+  return apply_primitive(ir::full_p(), ir::OpParams::of(ir::FullParams{value, type.dtype, shape, type.weak}),
                          std::span<const Array>())
       .front();
 }

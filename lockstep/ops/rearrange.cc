@@ -33,7 +33,7 @@ Integers rising(std::string_view name, const Operand& x, const Axes& axes) {
 
 Array flipped(const std::string& name, const Operand& x, const Integers& dimensions) {
   return ops::run(name, to_string(dimensions), {x.as_array()},
-                  [&](Tracers t) { return lax::rev(t[0], dimensions); });
+                  [&](Tracers t) { return ir::lax::rev(t[0], dimensions); });
 }
 
 /// The elements from `start` to `limit` along the dimension.
@@ -41,7 +41,7 @@ Array part(const Array& x, std::size_t d, std::int64_t start, std::int64_t limit
   Shape starts(x.shape().size(), 0), limits = x.shape();
   starts[d] = start;
   limits[d] = limit;
-  return lax::slice(x, starts, limits);
+  return ir::lax::slice(x, starts, limits);
 }
 
 /// x with `count` copies of each block of `block` elements along the dimension, side by side.
@@ -53,7 +53,7 @@ Array copied(const Array& x, std::size_t d, std::int64_t count, bool element_by_
   for (std::size_t i = 0; i < apart.size(); ++i) {
     if (i != (element_by_element ? d + 1 : d)) kept.push_back(static_cast<std::int64_t>(i));
   }
-  return lax::reshape(lax::broadcast_in_dim(x, apart, kept), result);
+  return ir::lax::reshape(ir::lax::broadcast_in_dim(x, apart, kept), result);
 }
 
 std::vector<Array> cut_before(const std::string& name, const Operand& x, const Integers& indices,
@@ -115,9 +115,9 @@ Array rot90(const Operand& x, std::int64_t k, std::int64_t axis1, std::int64_t a
   std::swap(order[static_cast<std::size_t>(first)], order[static_cast<std::size_t>(second)]);
   return ops::run("rot90", fmt::format("{} {} {}", quarters, first, second), {x.as_array()}, [&](Tracers t) {
     if (quarters == 0) return t[0];
-    if (quarters == 2) return lax::rev(t[0], {first, second});
-    if (quarters == 1) return lax::transpose(lax::rev(t[0], {second}), order);
-    return lax::rev(lax::transpose(t[0], order), {second});
+    if (quarters == 2) return ir::lax::rev(t[0], {first, second});
+    if (quarters == 1) return ir::lax::transpose(ir::lax::rev(t[0], {second}), order);
+    return ir::lax::rev(ir::lax::transpose(t[0], order), {second});
   });
 }
 
@@ -126,7 +126,7 @@ Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axi
   CallSiteScope here(x.site());
   return ops::run("roll", fmt::format("{}", shift), {x.as_array()}, [&](Tracers t) {
     const Shape shape = t[0].shape();
-    return lax::reshape(lax::rotate(lax::reshape(t[0], {t[0].size()}), 0, -shift), shape);
+    return ir::lax::reshape(ir::lax::rotate(ir::lax::reshape(t[0], {t[0].size()}), 0, -shift), shape);
   });
 }
 
@@ -140,7 +140,8 @@ Array roll(const Operand& x, const Integers& shifts, const Integers& axes) {
   for (std::int64_t axis : axes) dimensions.push_back(ops::axis_of("roll", axis, aval.rank(), aval));
   return ops::run("roll", to_string(shifts) + to_string(dimensions), {x.as_array()}, [&](Tracers t) {
     Array result = t[0];
-    for (std::size_t i = 0; i < shifts.size(); ++i) result = lax::rotate(result, dimensions[i], -shifts[i]);
+    for (std::size_t i = 0; i < shifts.size(); ++i)
+      result = ir::lax::rotate(result, dimensions[i], -shifts[i]);
     return result;
   });
 }
@@ -190,7 +191,7 @@ Array tile(const Operand& x, const Integers& repetitions) {
     Integers counts = repetitions;
     while (shape.size() < counts.size()) shape.insert(shape.begin(), 1);
     while (counts.size() < shape.size()) counts.insert(counts.begin(), 1);
-    Array result = lax::reshape(t[0], shape);
+    Array result = ir::lax::reshape(t[0], shape);
     for (std::size_t d = 0; d < counts.size(); ++d) {
       if (counts[d] != 1) result = copied(result, d, counts[d], false);
     }
@@ -209,13 +210,15 @@ Array diag(const Operand& x, std::int64_t k) {
     const std::int64_t n = aval.shape[0] + std::abs(k);
     const Shape square = {n, n};
     const Array zero =
-        lax::full(t[0], is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0), aval.dtype, {});
+        ir::lax::full(t[0], is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0), aval.dtype, {});
     const Array line =
-        lax::pad(t[0], zero, {std::max<std::int64_t>(k, 0)}, {std::max<std::int64_t>(-k, 0)}, {0});
-    const Array row = lax::iota(line, DType::kI32, square, 0),
-                column = lax::iota(line, DType::kI32, square, 1);
-    const Array on = lax::eq(column, lax::add(row, lax::full(row, Scalar::of(k), DType::kI32, square)));
-    return lax::select(on, lax::broadcast_in_dim(line, square, {1}), lax::broadcast_in_dim(zero, square, {}));
+        ir::lax::pad(t[0], zero, {std::max<std::int64_t>(k, 0)}, {std::max<std::int64_t>(-k, 0)}, {0});
+    const Array row = ir::lax::iota(line, DType::kI32, square, 0),
+                column = ir::lax::iota(line, DType::kI32, square, 1);
+    const Array on =
+        ir::lax::eq(column, ir::lax::add(row, ir::lax::full(row, ir::Scalar::of(k), DType::kI32, square)));
+    return ir::lax::select(on, ir::lax::broadcast_in_dim(line, square, {1}),
+                           ir::lax::broadcast_in_dim(zero, square, {}));
   });
 }
 
@@ -238,12 +241,12 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
     order.push_back(first);
     order.push_back(second);
     const DType places = place_dtype(std::max(rows, columns));
-    const Array place = lax::iota(t[0], places, {n}, 0);
+    const Array place = ir::lax::iota(t[0], places, {n}, 0);
     auto from = [&](std::int64_t start) {
       if (n == 0) return place;
-      return lax::add(place, lax::full(place, Scalar::of(start), places, {n}));
+      return ir::lax::add(place, ir::lax::full(place, ir::Scalar::of(start), places, {n}));
     };
-    return lax::transpose(t[0], order)[{ellipsis, from(down), from(right)}];
+    return ir::lax::transpose(t[0], order)[{ellipsis, from(down), from(right)}];
   });
 }
 
@@ -261,14 +264,14 @@ Array tri(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k
   return ops::run("tri", fmt::format("{} {} {}", to_string(shape), k, name(dtype)), {}, [&](Tracers) {
     const DType type = place_dtype(shape[0] + shape[1]);
     auto places = [&](std::int64_t dimension) {
-      return apply_primitive(iota_p(), OpParams::of(IotaParams{type, shape, dimension}),
+      return apply_primitive(ir::iota_p(), ir::OpParams::of(ir::IotaParams{type, shape, dimension}),
                              std::span<const Array>())
           .front();
     };
     const Array row = places(0);
-    const Array limit =
-        lax::add(row, lax::full(row, Scalar::of(std::clamp(k, -shape[0], shape[1])), type, shape));
-    return lax::convert_element_type(lax::le(places(1), limit), dtype);
+    const Array limit = ir::lax::add(
+        row, ir::lax::full(row, ir::Scalar::of(std::clamp(k, -shape[0], shape[1])), type, shape));
+    return ir::lax::convert_element_type(ir::lax::le(places(1), limit), dtype);
   });
 }
 
@@ -331,7 +334,7 @@ std::vector<Array> meshgrid(const std::vector<Array>& arrays, MeshgridOptions op
                          for (std::size_t i = 0; i < t.size(); ++i) {
                            Shape shape(t.size(), 1);
                            shape[static_cast<std::size_t>(dimension[i])] = t[i].size();
-                           const Array line = lax::reshape(t[i], shape);
+                           const Array line = ir::lax::reshape(t[i], shape);
                            results.push_back(options.sparse ? line : ops::broadcast(line, grid));
                          }
                          return results;

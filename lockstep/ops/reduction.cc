@@ -45,11 +45,11 @@ struct Plan {
   }
 
   std::string key() const { return fmt::format("axes=[{}] keepdims={}", fmt::join(axes, ","), keepdims); }
-  Array finished(const Array& reduced) const { return keepdims ? lax::reshape(reduced, kept) : reduced; }
+  Array finished(const Array& reduced) const { return keepdims ? ir::lax::reshape(reduced, kept) : reduced; }
 
   /// `reduced` repeated over the dimensions that it was reduced over.
   Array spread(const Array& reduced, const Shape& shape) const {
-    return ops::broadcast(lax::reshape(reduced, kept), shape);
+    return ops::broadcast(ir::lax::reshape(reduced, kept), shape);
   }
 };
 
@@ -74,38 +74,38 @@ struct SumTypes {
   }
 };
 
-Array added_up(const std::string& name, const Primitive& primitive, const Operand& x,
+Array added_up(const std::string& name, const ir::Primitive& primitive, const Operand& x,
                const ReduceOptions& options) {
   return reduction(name, x, options, [&](const Array& x, const Plan& plan) {
     const bool weak = x.aval().weak_type;
     SumTypes types(x.dtype());
-    return ops::convert(lax::reduce(primitive, ops::convert(x, {types.computed, weak}), plan.axes),
+    return ops::convert(ir::lax::reduce(primitive, ops::convert(x, {types.computed, weak}), plan.axes),
                         {types.result, weak});
   });
 }
 
-Array extreme(const std::string& name, const Primitive& primitive, const Operand& x,
+Array extreme(const std::string& name, const ir::Primitive& primitive, const Operand& x,
               const ReduceOptions& options) {
   return reduction(name, x, options, [&](const Array& x, const Plan& plan) {
     if (plan.count == 0) {
       fail<ShapeError>("[{}] {} has no elements along axes [{}]{}", name, to_string(x.aval()),
                        fmt::join(plan.axes, ","), ops::at());
     }
-    return lax::reduce(primitive, x, plan.axes);
+    return ir::lax::reduce(primitive, x, plan.axes);
   });
 }
 
-Array truths(const std::string& name, const Primitive& primitive, const Operand& x,
+Array truths(const std::string& name, const ir::Primitive& primitive, const Operand& x,
              const ReduceOptions& options) {
   return reduction(name, x, options, [&](const Array& x, const Plan& plan) {
-    Array truth = x.dtype() == DType::kBool ? x : lax::ne(x, lax::full_like(x, 0));
-    return lax::reduce(primitive, truth, plan.axes);
+    Array truth = x.dtype() == DType::kBool ? x : ir::lax::ne(x, ir::lax::full_like(x, 0));
+    return ir::lax::reduce(primitive, truth, plan.axes);
   });
 }
 
 Array averaged(const Array& x, const Plan& plan, double ddof) {
-  Array sum = lax::reduce_sum(x, plan.axes);
-  return lax::div(sum, lax::full_like(sum, static_cast<double>(plan.count) - ddof));
+  Array sum = ir::lax::reduce_sum(x, plan.axes);
+  return ir::lax::div(sum, ir::lax::full_like(sum, static_cast<double>(plan.count) - ddof));
 }
 
 /// x in a dtype to compute means in, and the type that they are to have.
@@ -120,20 +120,20 @@ Array variance(const std::string& name, const Operand& x, const VarianceOptions&
       [&](const Array& given, const Plan& plan) {
         auto [x, given_type] = inexact(given);
         ElementType type = given_type;
-        Array centered = lax::sub(x, plan.spread(averaged(x, plan, 0), x.shape()));
+        Array centered = ir::lax::sub(x, plan.spread(averaged(x, plan, 0), x.shape()));
         Array result = averaged(ops::squared_size(centered), plan, options.ddof);
         type.dtype = real_dtype(type.dtype);
         if (static_cast<double>(plan.count) <= options.ddof) {
-          const Array never = lax::full(result, Scalar::of(false), DType::kBool, result.shape());
-          result =
-              lax::select(never, result, lax::full_like(result, std::numeric_limits<double>::quiet_NaN()));
+          const Array never = ir::lax::full(result, ir::Scalar::of(false), DType::kBool, result.shape());
+          result = ir::lax::select(never, result,
+                                   ir::lax::full_like(result, std::numeric_limits<double>::quiet_NaN()));
         }
-        return ops::convert(root ? lax::sqrt(result) : result, type);
+        return ops::convert(root ? ir::lax::sqrt(result) : result, type);
       },
       fmt::format(" ddof={}", options.ddof));
 }
 
-Array arg_reduction(const std::string& name, const Primitive& primitive, const Operand& x,
+Array arg_reduction(const std::string& name, const ir::Primitive& primitive, const Operand& x,
                     std::optional<std::int64_t> axis) {
   CallSiteScope here(x.site());
   const Aval aval = x.aval();
@@ -143,9 +143,10 @@ Array arg_reduction(const std::string& name, const Primitive& primitive, const O
     fail<ShapeError>("[{}] {} has no elements to choose from{}", name, to_string(aval), ops::at());
   }
   return ops::run(name, fmt::format("axis={} flat={}", along, !axis), {x.as_array()}, [&](Tracers t) {
-    return lax::apply1<Array>(
-        primitive, OpParams::of(ArgParams{along, place_dtype(shape[static_cast<std::size_t>(along)])}),
-        {lax::reshape(t[0], shape)});
+    return ir::lax::apply1<Array>(
+        primitive,
+        ir::OpParams::of(ir::ArgParams{along, place_dtype(shape[static_cast<std::size_t>(along)])}),
+        {ir::lax::reshape(t[0], shape)});
   });
 }
 
@@ -154,17 +155,19 @@ VarianceOptions variance_along(std::int64_t axis) { return {axis}; }
 
 }  // namespace
 
-Array sum(const Operand& x, ReduceOptions options) { return added_up("sum", reduce_sum_p(), x, options); }
+Array sum(const Operand& x, ReduceOptions options) { return added_up("sum", ir::reduce_sum_p(), x, options); }
 Array sum(const Operand& x, std::int64_t axis) { return sum(x, along(axis)); }
-Array prod(const Operand& x, ReduceOptions options) { return added_up("prod", reduce_prod_p(), x, options); }
+Array prod(const Operand& x, ReduceOptions options) {
+  return added_up("prod", ir::reduce_prod_p(), x, options);
+}
 Array prod(const Operand& x, std::int64_t axis) { return prod(x, along(axis)); }
-Array max(const Operand& x, ReduceOptions options) { return extreme("max", reduce_max_p(), x, options); }
+Array max(const Operand& x, ReduceOptions options) { return extreme("max", ir::reduce_max_p(), x, options); }
 Array max(const Operand& x, std::int64_t axis) { return max(x, along(axis)); }
-Array min(const Operand& x, ReduceOptions options) { return extreme("min", reduce_min_p(), x, options); }
+Array min(const Operand& x, ReduceOptions options) { return extreme("min", ir::reduce_min_p(), x, options); }
 Array min(const Operand& x, std::int64_t axis) { return min(x, along(axis)); }
-Array any(const Operand& x, ReduceOptions options) { return truths("any", reduce_or_p(), x, options); }
+Array any(const Operand& x, ReduceOptions options) { return truths("any", ir::reduce_or_p(), x, options); }
 Array any(const Operand& x, std::int64_t axis) { return any(x, along(axis)); }
-Array all(const Operand& x, ReduceOptions options) { return truths("all", reduce_and_p(), x, options); }
+Array all(const Operand& x, ReduceOptions options) { return truths("all", ir::reduce_and_p(), x, options); }
 Array all(const Operand& x, std::int64_t axis) { return all(x, along(axis)); }
 
 Array mean(const Operand& x, ReduceOptions options) {
@@ -183,22 +186,22 @@ Array std_(const Operand& x, std::int64_t axis) { return std_(x, variance_along(
 Array logsumexp(const Operand& x, ReduceOptions options) {
   return reduction("logsumexp", x, options, [](const Array& given, const Plan& plan) {
     auto [x, type] = inexact(given);
-    const Array size = lax::stop_gradient(is_complex(x.dtype()) ? lax::real(x) : x);
-    Array largest = lax::reduce_max(size, plan.axes);
+    const Array size = ir::lax::stop_gradient(is_complex(x.dtype()) ? ir::lax::real(x) : x);
+    Array largest = ir::lax::reduce_max(size, plan.axes);
     // An infinity minus itself is NaN.
-    Array shift = lax::select(lax::is_finite(largest), largest, lax::full_like(largest, 0));
+    Array shift = ir::lax::select(ir::lax::is_finite(largest), largest, ir::lax::full_like(largest, 0));
     shift = ops::convert(shift, {x.dtype(), x.aval().weak_type});
-    Array sum = lax::reduce_sum(lax::exp(lax::sub(x, plan.spread(shift, x.shape()))), plan.axes);
-    return ops::convert(lax::add(lax::log(sum), shift), type);
+    Array sum = ir::lax::reduce_sum(ir::lax::exp(ir::lax::sub(x, plan.spread(shift, x.shape()))), plan.axes);
+    return ops::convert(ir::lax::add(ir::lax::log(sum), shift), type);
   });
 }
 Array logsumexp(const Operand& x, std::int64_t axis) { return logsumexp(x, along(axis)); }
 
 Array argmax(const Operand& x, std::optional<std::int64_t> axis) {
-  return arg_reduction("argmax", argmax_p(), x, axis);
+  return arg_reduction("argmax", ir::argmax_p(), x, axis);
 }
 Array argmin(const Operand& x, std::optional<std::int64_t> axis) {
-  return arg_reduction("argmin", argmin_p(), x, axis);
+  return arg_reduction("argmin", ir::argmin_p(), x, axis);
 }
 
 }  // namespace lockstep

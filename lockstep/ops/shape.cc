@@ -21,11 +21,13 @@ std::string text(const Integers& numbers) { return fmt::format("[{}]", fmt::join
 
 Array reshaped(const std::string& name, const Operand& x, const Shape& shape) {
   if (x.shape() == shape) return x.as_array();
-  return ops::run(name, text(shape), {x.as_array()}, [&](Tracers t) { return lax::reshape(t[0], shape); });
+  return ops::run(name, text(shape), {x.as_array()},
+                  [&](Tracers t) { return ir::lax::reshape(t[0], shape); });
 }
 
 Array transposed(const std::string& name, const Operand& x, const Integers& order) {
-  return ops::run(name, text(order), {x.as_array()}, [&](Tracers t) { return lax::transpose(t[0], order); });
+  return ops::run(name, text(order), {x.as_array()},
+                  [&](Tracers t) { return ir::lax::transpose(t[0], order); });
 }
 
 Integers counted(const Operand& x) {
@@ -58,7 +60,7 @@ std::vector<Array> promoted(std::string_view operation, const std::vector<Array>
 
 Array concatenated(const std::string& name, const std::vector<Array>& arrays, std::int64_t axis) {
   return std::move(run_operation(name, fmt::format("axis={}", axis), arrays, [&](Tracers t) {
-                     return std::vector<Array>{lax::concatenate(t, axis)};
+                     return std::vector<Array>{ir::lax::concatenate(t, axis)};
                    }).front());
 }
 
@@ -100,7 +102,7 @@ std::vector<Array> placed(const Array& x, Tracers starts, const std::vector<Oper
     if (!given[d].is_number()) places[d] = ops::wrapped_indices(places[d], x.shape()[d]);
     if (places[d].dtype() == DType::kI64) dtype = DType::kI64;
   }
-  for (Array& place : places) place = lax::convert_element_type(place, dtype);
+  for (Array& place : places) place = ir::lax::convert_element_type(place, dtype);
   return places;
 }
 
@@ -114,11 +116,12 @@ Array triangle(const std::string& name, const Operand& x, std::int64_t k, bool l
     const Shape& shape = aval.shape;
     const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
     const DType places = place_dtype(rows + columns);
-    Array row = lax::iota(t[0], places, shape, aval.rank() - 2);
-    Array column = lax::iota(t[0], places, shape, aval.rank() - 1);
-    Array diagonal = lax::add(row, lax::full(row, Scalar::of(std::clamp(k, -rows, columns)), places, shape));
-    Array kept = lower ? lax::le(column, diagonal) : lax::ge(column, diagonal);
-    return lax::select(kept, t[0], lax::full_like(t[0], 0));
+    Array row = ir::lax::iota(t[0], places, shape, aval.rank() - 2);
+    Array column = ir::lax::iota(t[0], places, shape, aval.rank() - 1);
+    Array diagonal =
+        ir::lax::add(row, ir::lax::full(row, ir::Scalar::of(std::clamp(k, -rows, columns)), places, shape));
+    Array kept = lower ? ir::lax::le(column, diagonal) : ir::lax::ge(column, diagonal);
+    return ir::lax::select(kept, t[0], ir::lax::full_like(t[0], 0));
   });
 }
 
@@ -249,8 +252,8 @@ Array stack(const std::vector<Array>& arrays, std::int64_t axis, std::source_loc
   }
   return std::move(run_operation("stack", fmt::format("axis={}", axis), all, [&](Tracers t) {
                      std::vector<Array> rows;
-                     for (const Array& array : t) rows.push_back(lax::reshape(array, shape));
-                     return std::vector<Array>{lax::concatenate(std::span<const Array>(rows), axis)};
+                     for (const Array& array : t) rows.push_back(ir::lax::reshape(array, shape));
+                     return std::vector<Array>{ir::lax::concatenate(std::span<const Array>(rows), axis)};
                    }).front());
 }
 
@@ -269,7 +272,7 @@ std::vector<Array> split(const Operand& x, std::int64_t parts, std::int64_t axis
     for (std::int64_t i = 0; i < parts; ++i) {
       start[along] = i * (aval.shape[along] / parts);
       limit[along] = start[along] + aval.shape[along] / parts;
-      results.push_back(lax::slice(t[0], start, limit));
+      results.push_back(ir::lax::slice(t[0], start, limit));
     }
     return results;
   });
@@ -278,7 +281,7 @@ std::vector<Array> split(const Operand& x, std::int64_t parts, std::int64_t axis
 Array slice(const Operand& x, const Integers& starts, const Integers& limits, const Integers& strides) {
   CallSiteScope here(x.site());
   return ops::run("slice", text(starts) + text(limits) + text(strides), {x.as_array()},
-                  [&](Tracers t) { return lax::slice(t[0], starts, limits, strides); });
+                  [&](Tracers t) { return ir::lax::slice(t[0], starts, limits, strides); });
 }
 
 Array index(const Operand& x, std::int64_t i) {
@@ -292,7 +295,8 @@ Array index(const Operand& x, std::int64_t i) {
   start[0] = i < 0 ? i + aval.shape[0] : i;
   limit[0] = start[0] + 1;
   return ops::run("index", fmt::format("{}", start[0]), {x.as_array()}, [&](Tracers t) {
-    return lax::reshape(lax::slice(t[0], start, limit), Shape(aval.shape.begin() + 1, aval.shape.end()));
+    return ir::lax::reshape(ir::lax::slice(t[0], start, limit),
+                            Shape(aval.shape.begin() + 1, aval.shape.end()));
   });
 }
 
@@ -302,7 +306,8 @@ Array dynamic_slice(const Operand& x, const std::vector<Operand>& starts, const 
   operands.insert(operands.begin(), x.as_array());
   return std::move(run_operation("dynamic_slice", text(sizes) + kinds(starts), operands, [&](Tracers t) {
                      const std::vector<Array> at = placed(t[0], t.subspan(1), starts);
-                     return std::vector<Array>{lax::dynamic_slice(t[0], std::span<const Array>(at), sizes)};
+                     return std::vector<Array>{
+                         ir::lax::dynamic_slice(t[0], std::span<const Array>(at), sizes)};
                    }).front());
 }
 
@@ -315,7 +320,7 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, const std::v
                      Array part = ops::convert(t[1], {t[0].dtype(), t[0].aval().weak_type});
                      const std::vector<Array> at = placed(t[0], t.subspan(2), starts);
                      return std::vector<Array>{
-                         lax::dynamic_update_slice(t[0], part, std::span<const Array>(at))};
+                         ir::lax::dynamic_update_slice(t[0], part, std::span<const Array>(at))};
                    }).front());
 }
 
@@ -329,8 +334,8 @@ Array pad(const Operand& x, const std::vector<std::pair<std::int64_t, std::int64
     high.push_back(behind);
   }
   return ops::run("pad", text(low) + text(high), {x.as_array(), value.as_array(x.type())}, [&](Tracers t) {
-    Array filler = lax::convert_element_type(t[1], t[0].dtype(), t[0].aval().weak_type);
-    return lax::pad(t[0], filler, low, high, Integers(low.size(), 0));
+    Array filler = ir::lax::convert_element_type(t[1], t[0].dtype(), t[0].aval().weak_type);
+    return ir::lax::pad(t[0], filler, low, high, Integers(low.size(), 0));
   });
 }
 

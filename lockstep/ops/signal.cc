@@ -58,9 +58,9 @@ Array sums_of_products(const char* operation, const Operand& x, const Operand& y
     if (mode == "same") low = n / 2, high = n - n / 2 - 1;
     if (mode == "full") low = high = n - 1;
     const std::vector<std::int64_t> plain = {0, 1, 2};
-    const Array sums =
-        lax::conv_general_dilated(reshape(longer, {1, 1, m}), reshape(shorter, {1, 1, n}),
-                                  ConvParams{{1}, {low}, {high}, {1}, {1}, plain, plain, plain, 1, 1});
+    const Array sums = ir::lax::conv_general_dilated(
+        reshape(longer, {1, 1, m}), reshape(shorter, {1, 1, n}),
+        ir::ConvParams{{1}, {low}, {high}, {1}, {1}, plain, plain, plain, 1, 1});
     const Array vector = ravel(sums);
     return swapped && !convolves ? flip(vector) : vector;
   });
@@ -94,7 +94,7 @@ Array interp(const Operand& x, const Operand& xp, const Operand& fp, InterpOptio
       const double period = std::abs(*options.period);
       at = remainder(at, period);
       const Array pair[] = {remainder(points, period), values};
-      const std::vector<Array> sorted = lax::sort(std::span<const Array>(pair), 0);
+      const std::vector<Array> sorted = ir::lax::sort(std::span<const Array>(pair), 0);
       const std::int64_t n = points.size();
       const auto first = [](const Array& y) { return y[slice(0, 1)]; };
       const auto last = [n](const Array& y) { return y[slice(n - 1, n)]; };

@@ -33,36 +33,38 @@ struct Along {
 };
 
 Array places_like(const Array& x, std::int64_t axis) {
-  return lax::iota(x, place_dtype(x.shape()[static_cast<std::size_t>(axis)]), x.shape(), axis);
+  return ir::lax::iota(x, place_dtype(x.shape()[static_cast<std::size_t>(axis)]), x.shape(), axis);
 }
 
 std::vector<Array> sorted_with_places(const Array& x, std::int64_t axis, bool descending) {
   const Array operands[] = {x, places_like(x, axis)};
-  return lax::sort(std::span<const Array>(operands), axis, 1, true, descending);
+  return ir::lax::sort(std::span<const Array>(operands), axis, 1, true, descending);
 }
 
-Array cumulated(const std::string& name, const Primitive& kind, const Operand& x,
+Array cumulated(const std::string& name, const ir::Primitive& kind, const Operand& x,
                 const CumulativeOptions& options) {
   CallSiteScope here(x.site());
   const Along along(name, x, options.axis);
   return ops::run(name, fmt::format("{} {}", along.axis, options.reverse), {along.x}, [&](Tracers t) {
-    const Array numbers = t[0].dtype() == DType::kBool ? lax::convert_element_type(t[0], DType::kI32) : t[0];
+    const Array numbers =
+        t[0].dtype() == DType::kBool ? ir::lax::convert_element_type(t[0], DType::kI32) : t[0];
     if (numbers.size() == 0) return numbers;
-    return lax::cumulative(kind, numbers, along.axis, options.reverse);
+    return ir::lax::cumulative(kind, numbers, along.axis, options.reverse);
   });
 }
 
 /// x < y, or y alone is NaN; in the order in which sort has them.
 Array comes_before(const Array& x, const Array& y) {
   if (is_complex(x.dtype())) {
-    const Array a = lax::real(x), b = lax::real(y);
-    const Array both_nan = lax::logical_and(lax::ne(a, a), lax::ne(b, b));
-    return lax::logical_or(comes_before(a, b), lax::logical_and(lax::logical_or(lax::eq(a, b), both_nan),
-                                                                comes_before(lax::imag(x), lax::imag(y))));
+    const Array a = ir::lax::real(x), b = ir::lax::real(y);
+    const Array both_nan = ir::lax::logical_and(ir::lax::ne(a, a), ir::lax::ne(b, b));
+    return ir::lax::logical_or(comes_before(a, b),
+                               ir::lax::logical_and(ir::lax::logical_or(ir::lax::eq(a, b), both_nan),
+                                                    comes_before(ir::lax::imag(x), ir::lax::imag(y))));
   }
-  const Array less = lax::lt(x, y);
+  const Array less = ir::lax::lt(x, y);
   if (!is_floating(x.dtype())) return less;
-  return lax::logical_or(less, lax::logical_and(lax::eq(x, x), lax::ne(y, y)));
+  return ir::lax::logical_or(less, ir::lax::logical_and(ir::lax::eq(x, x), ir::lax::ne(y, y)));
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ Array sort(const Operand& x, SortOptions options) {
   CallSiteScope here(x.site());
   const Along along("sort", x, options.axis);
   return ops::run("sort", fmt::format("{} {}", along.axis, options.descending), {along.x}, [&](Tracers t) {
-    return lax::sort(t.first(1), along.axis, 1, true, options.descending).front();
+    return ir::lax::sort(t.first(1), along.axis, 1, true, options.descending).front();
   });
 }
 Array sort(const Operand& x, std::int64_t axis) { return sort(x, SortOptions{.axis = axis}); }
@@ -89,13 +91,13 @@ Array lexsort(const std::vector<Array>& keys, std::int64_t axis, std::source_loc
   if (keys.empty()) fail<ShapeError>("[lexsort] expected at least one key, got none{}", ops::at());
   const Aval aval = keys.front().aval();
   axis = ops::axis_of("lexsort", axis, aval.rank(), aval);
-  return std::move(
-      run_operation("lexsort", fmt::format("{}", axis), keys, [&](Tracers t) {
-        std::vector<Array> operands(t.rbegin(), t.rend());
-        operands.push_back(places_like(t[0], axis));
-        return std::vector<Array>{
-            lax::sort(std::span<const Array>(operands), axis, static_cast<std::int64_t>(t.size())).back()};
-      }).front());
+  return std::move(run_operation("lexsort", fmt::format("{}", axis), keys, [&](Tracers t) {
+                     std::vector<Array> operands(t.rbegin(), t.rend());
+                     operands.push_back(places_like(t[0], axis));
+                     return std::vector<Array>{ir::lax::sort(std::span<const Array>(operands), axis,
+                                                             static_cast<std::int64_t>(t.size()))
+                                                   .back()};
+                   }).front());
 }
 
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis) {
@@ -112,19 +114,19 @@ std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axi
         const std::int64_t size = along.x.shape()[d];
         if (k == 0 || place_dtype(size) != DType::kI32) {
           const Array with_places[] = {t[0], places_like(t[0], along.axis)};
-          return lax::first_sorted(std::span<const Array>(with_places), along.axis, k, 1, true);
+          return ir::lax::first_sorted(std::span<const Array>(with_places), along.axis, k, 1, true);
         }
         const bool bools = t[0].dtype() == DType::kBool;
         std::vector<std::int64_t> swapped(static_cast<std::size_t>(t[0].ndim()));
         std::iota(swapped.begin(), swapped.end(), 0);
         std::swap(swapped[d], swapped.back());
         const auto swap = [&](const Array& a) {
-          return swapped[d] == along.axis ? a : lax::transpose(a, swapped);
+          return swapped[d] == along.axis ? a : ir::lax::transpose(a, swapped);
         };
         std::vector<Array> found =
-            lax::top_k(swap(bools ? lax::convert_element_type(t[0], DType::kU8) : t[0]), k);
+            ir::lax::top_k(swap(bools ? ir::lax::convert_element_type(t[0], DType::kU8) : t[0]), k);
         for (Array& each : found) each = swap(each);
-        if (bools) found[0] = lax::convert_element_type(found[0], DType::kBool);
+        if (bools) found[0] = ir::lax::convert_element_type(found[0], DType::kBool);
         return found;
       });
   return {both[0], both[1]};
@@ -146,21 +148,21 @@ Array searchsorted(const Operand& sorted, const Operand& values, std::string_vie
         const Shape shape = wanted.shape();
         const std::int64_t n = from.size();
         auto constant = [&](std::int64_t value) {
-          return lax::full(wanted, Scalar::of(value), place_dtype(n), shape);
+          return ir::lax::full(wanted, ir::Scalar::of(value), place_dtype(n), shape);
         };
         // The position is in [low, high]; each step halves this range.
         Array low = constant(0), high = constant(n);
         Shape column = shape;
         column.push_back(1);
         for (int level = std::bit_width(static_cast<std::uint64_t>(n)); level > 0; --level) {
-          const Array middle = lax::add(low, lax::div(lax::sub(high, low), constant(2)));
-          const Array there =
-              lax::gather(from, lax::reshape(middle, column), {{}, {0}, {0}}, {1}, GatherScatterMode::kClip);
-          const Array behind =
-              side == "left" ? comes_before(there, wanted) : lax::logical_not(comes_before(wanted, there));
-          const Array open = lax::lt(low, high);
-          low = lax::select(lax::logical_and(open, behind), lax::add(middle, constant(1)), low);
-          high = lax::select(lax::logical_and(open, lax::logical_not(behind)), middle, high);
+          const Array middle = ir::lax::add(low, ir::lax::div(ir::lax::sub(high, low), constant(2)));
+          const Array there = ir::lax::gather(from, ir::lax::reshape(middle, column), {{}, {0}, {0}}, {1},
+                                              GatherScatterMode::kClip);
+          const Array behind = side == "left" ? comes_before(there, wanted)
+                                              : ir::lax::logical_not(comes_before(wanted, there));
+          const Array open = ir::lax::lt(low, high);
+          low = ir::lax::select(ir::lax::logical_and(open, behind), ir::lax::add(middle, constant(1)), low);
+          high = ir::lax::select(ir::lax::logical_and(open, ir::lax::logical_not(behind)), middle, high);
         }
         return low;
       });
@@ -194,9 +196,9 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
                                       options.keepdims, options.method, rank);
   return ops::run(name, key, {along.x, q.as_array(place_type)}, [&](Tracers t) {
     const Array values = ops::convert(t[0], {type.dtype, false});
-    const Array ordered = moveaxis(lax::sort(std::span(&values, 1), along.axis).front(), along.axis, -1);
+    const Array ordered = moveaxis(ir::lax::sort(std::span(&values, 1), along.axis).front(), along.axis, -1);
     const DType exact = type.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-    const Array place = lax::convert_element_type(t[1], exact) * (static_cast<double>(n - 1) / whole);
+    const Array place = ir::lax::convert_element_type(t[1], exact) * (static_cast<double>(n - 1) / whole);
     const Array low = floor(place), high = ceil(place);
     auto at = [&](const Array& where) {
       return ordered[{ellipsis, astype(clip(where, 0.0, static_cast<double>(n - 1)), place_dtype(n))}];
@@ -210,7 +212,7 @@ Array quantile_of(const std::string& name, const Operand& x, const Operand& q, d
       result = at(round(place));
     } else {
       const Array weight =
-          astype(options.method == "midpoint" ? lax::full_like(place, 0.5) : place - low, type.dtype);
+          astype(options.method == "midpoint" ? ir::lax::full_like(place, 0.5) : place - low, type.dtype);
       result = at(low) * (1 - weight) + at(high) * weight;
     }
     // A NaN is the last in order.
@@ -244,23 +246,23 @@ Array median(const Operand& x, QuantileOptions options) {
 Array median(const Operand& x, std::int64_t axis) { return median(x, QuantileOptions{.axis = axis}); }
 
 Array cumsum(const Operand& x, CumulativeOptions options) {
-  return cumulated("cumsum", cumsum_p(), x, options);
+  return cumulated("cumsum", ir::cumsum_p(), x, options);
 }
 Array cumsum(const Operand& x, std::int64_t axis) { return cumsum(x, CumulativeOptions{axis}); }
 Array cumprod(const Operand& x, CumulativeOptions options) {
-  return cumulated("cumprod", cumprod_p(), x, options);
+  return cumulated("cumprod", ir::cumprod_p(), x, options);
 }
 Array cumprod(const Operand& x, std::int64_t axis) { return cumprod(x, CumulativeOptions{axis}); }
 Array cummax(const Operand& x, CumulativeOptions options) {
-  return cumulated("cummax", cummax_p(), x, options);
+  return cumulated("cummax", ir::cummax_p(), x, options);
 }
 Array cummax(const Operand& x, std::int64_t axis) { return cummax(x, CumulativeOptions{axis}); }
 Array cummin(const Operand& x, CumulativeOptions options) {
-  return cumulated("cummin", cummin_p(), x, options);
+  return cumulated("cummin", ir::cummin_p(), x, options);
 }
 Array cummin(const Operand& x, std::int64_t axis) { return cummin(x, CumulativeOptions{axis}); }
 Array cumlogsumexp(const Operand& x, CumulativeOptions options) {
-  return cumulated("cumlogsumexp", cumlogsumexp_p(), x, options);
+  return cumulated("cumlogsumexp", ir::cumlogsumexp_p(), x, options);
 }
 Array cumlogsumexp(const Operand& x, std::int64_t axis) { return cumlogsumexp(x, CumulativeOptions{axis}); }
 
@@ -276,9 +278,9 @@ Array diff(const Operand& x, std::int64_t n, std::int64_t axis) {
       Shape start(shape.size(), 0), limit = shape;
       start[d] = 1;
       limit[d] = shape[d] - 1;
-      const Array later = lax::slice(result, start, shape),
-                  earlier = lax::slice(result, Shape(shape.size(), 0), limit);
-      result = result.dtype() == DType::kBool ? lax::ne(later, earlier) : lax::sub(later, earlier);
+      const Array later = ir::lax::slice(result, start, shape),
+                  earlier = ir::lax::slice(result, Shape(shape.size(), 0), limit);
+      result = result.dtype() == DType::kBool ? ir::lax::ne(later, earlier) : ir::lax::sub(later, earlier);
     }
     return result;
   });

@@ -38,12 +38,12 @@ std::vector<Array> with_derivative(
   std::vector<Array> all = lockstep::internal::merge_captures({&program, &by_rule});
   const auto num_consts = static_cast<std::int64_t>(all.size());
   for (const Array& operand : operands)
-    all.push_back(lax::convert_element_type(operand, operand.aval().dtype));
-  return lockstep::internal::emit_nested(
-      custom_jvp_p(),
-      OpParams::of(CustomJvpParams{shared(std::move(program.program)), shared(std::move(by_rule.program)),
-                                   num_consts}),
-      all);
+    all.push_back(ir::lax::convert_element_type(operand, operand.aval().dtype));
+  return lockstep::internal::emit_nested(transforms::custom_jvp_p(),
+                                         ir::OpParams::of(transforms::CustomJvpParams{
+                                             transforms::shared(std::move(program.program)),
+                                             transforms::shared(std::move(by_rule.program)), num_consts}),
+                                         all);
 }
 
 }  // namespace lockstep::linalg::internal

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/fail.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 thread_local AxisEnv current_env;
@@ -118,4 +118,4 @@ AxisEnvScope::AxisEnvScope(AxisEnv env) : saved_(std::move(current_env)) { curre
 
 AxisEnvScope::~AxisEnvScope() { current_env = std::move(saved_); }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

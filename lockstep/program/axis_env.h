@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// The mesh axes that collectives may name, from major to minor, with their sizes. A device's position is its
 /// index in the mesh in row-major order.
@@ -76,4 +76,4 @@ class AxisEnvScope {
   AxisEnv saved_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::lax {
+namespace lockstep {
 
 /// A parameter of collective operations: one or several names of mesh axes.
 struct AxisNames {
@@ -17,4 +17,4 @@ struct AxisNames {
   AxisNames(std::initializer_list<const char*> names) : names(names.begin(), names.end()) {}
 };
 
-}  // namespace lockstep::lax
+}  // namespace lockstep

@@ -7,7 +7,7 @@
 #include <vector>
 
 /// Sets of mesh axes by name, as in Aval::varying: sorted, each once.
-namespace lockstep {
+namespace lockstep::ir {
 
 inline std::vector<std::string> both(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> out;
@@ -22,4 +22,4 @@ inline std::vector<std::string> minus(const std::vector<std::string>& a, const s
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

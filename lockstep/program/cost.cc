@@ -6,7 +6,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/uses.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 /// Counts equation after equation in memory that it keeps.
@@ -113,4 +113,4 @@ std::int64_t peak_bytes(const Program& program) {
   return peak;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/program.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// The cost of a program, counted from its equations before the compiler fuses any.
 struct ProgramCost {
@@ -28,4 +28,4 @@ bool is_light(const Program& program, const Equation& equation);
 /// inputs all the time. An upper bound: the compiler needs less, because it fuses equations.
 std::int64_t peak_bytes(const Program& program);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -16,7 +16,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/uses.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 constexpr std::string_view kPositionType = "tensor<i32>";
@@ -446,4 +446,4 @@ LoweredProgram lower(const Program& program, const LowerOptions& options) {
   return LowerProgram::run(program, options);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

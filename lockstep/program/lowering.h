@@ -15,7 +15,7 @@
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// "tensor<4x8xf32>".
 std::string mlir_type(const Aval& aval);
@@ -259,4 +259,4 @@ struct LoweredProgram {
 /// Writes a per-device program as StableHLO text.
 LoweredProgram lower(const Program& program, const LowerOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -14,7 +14,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/uses.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Names = Lowering::Names;
@@ -303,4 +303,4 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
   return several(name, count);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

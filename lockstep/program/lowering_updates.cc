@@ -10,7 +10,7 @@
 
 #include "lockstep/program/lowering.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 namespace {
 
@@ -121,4 +121,4 @@ Lowering::Names Lowering::operands_of_update(const Equation& equation, std::size
   return names;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -6,7 +6,7 @@
 
 #include "lockstep/program/program.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace field_text {
 
 void append(std::string& out, bool value) { out += value ? "true" : "false"; }
@@ -75,4 +75,4 @@ const std::string& OpParams::text() const {
   return box_ ? box_->text : none;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

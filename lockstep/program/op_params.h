@@ -14,7 +14,7 @@
 #include "lockstep/base/fields.h"
 #include "lockstep/program/aval.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 struct Program;
 
@@ -113,4 +113,4 @@ class OpParams {
   std::shared_ptr<const BoxBase> box_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

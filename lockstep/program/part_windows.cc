@@ -7,7 +7,7 @@
 
 #include "lockstep/base/floor_div.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 /// The fixed cost of a collective, in elements along the dimension.
@@ -46,4 +46,4 @@ WindowPlan plan_windows(const PartWindows& windows, std::int64_t parts, std::int
   return plan;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// For a dimension that is split evenly: device p needs `count` elements from position first + p * step on.
 /// They may be outside of the dimension, or, with `wraps`, continue at its other end.
@@ -43,4 +43,4 @@ struct WindowPlan {
 /// The plan for `parts` devices that have `size` elements each.
 WindowPlan plan_windows(const PartWindows& windows, std::int64_t parts, std::int64_t size);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/base/fail.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 std::optional<std::string> precision_text(Precision precision) {
   switch (precision) {
@@ -31,4 +31,4 @@ DType product_dtype(DType operands, const std::optional<DType>& preferred) {
                    name(operands), name(*preferred));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -15,6 +15,8 @@ namespace lockstep {
 /// kHighest do not use the narrow formats of their matrix units; on CPUs all are the same.
 enum class Precision : std::uint8_t { kDefault, kHigh, kHighest };
 
+namespace ir {
+
 /// For primitives that multiply and add: the text of the parameter, unset for the default; and StableHLO's
 /// attribute for two operands, or an empty text.
 std::optional<std::string> precision_text(Precision precision);
@@ -24,4 +26,5 @@ std::string precision_attribute(const std::optional<std::string>& precision);
 /// kind or narrower.
 DType product_dtype(DType operands, const std::optional<DType>& preferred);
 
+}  // namespace ir
 }  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/program/program.h"
 #include "lockstep/program/sharding_rule.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 class Lowering;
 
@@ -287,4 +287,4 @@ Exchange no_exchange(const OpParams& params);
 Tangents nested_jvp(const JvpCall& call);
 std::vector<Value> nested_batching(const BatchCall& call);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -9,7 +9,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 std::vector<Aval> avals_of(const Program& program, const std::vector<Var>& vars) {
@@ -209,4 +209,4 @@ std::vector<Value> nested_batching(const BatchCall&) {
   fail_internally("an operation that holds programs was asked for plain batching");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -13,7 +13,7 @@
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/op_params.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 struct Primitive;
 
@@ -46,6 +46,8 @@ struct Program {
   std::vector<Aval> input_avals() const;
   std::vector<Aval> output_avals() const;
 };
+
+using lockstep::to_string;
 
 /// The program as text, one equation a line. It is the same for the same computation, whatever its call
 /// sites.
@@ -104,4 +106,4 @@ std::vector<Value> apply_primitive(const Primitive& primitive, OpParams params,
 /// Like apply_primitive, for a primitive without operands, in the builder of `like`.
 Value apply_primitive_like(const Value& like, const Primitive& primitive, OpParams params);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -15,7 +15,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/testing/errors.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using ::testing::ElementsAre;
@@ -210,4 +210,4 @@ TEST(Lowering, Fingerprint_DependsOnProgramAndSalt) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

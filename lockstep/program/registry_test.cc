@@ -16,7 +16,7 @@
 #include "lockstep/program/test_examples.h"
 #include "lockstep/testing/rounds.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using namespace test;
@@ -439,4 +439,4 @@ TEST(Registry, ShardingRules_AgreeWithTheWholeComputation) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/program/sharding_rule.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 std::string ShardingRule::to_string() const {
   auto tensors = [](const std::vector<std::vector<int>>& all) {
@@ -43,4 +43,4 @@ ShardingRule ShardingRule::elementwise(std::span<const Aval> inputs, std::span<c
   return rule;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

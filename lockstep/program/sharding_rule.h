@@ -13,7 +13,7 @@
 #include "lockstep/program/op_params.h"
 #include "lockstep/program/part_windows.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 class Value;
 
@@ -102,4 +102,4 @@ struct PartPlaces {
   std::function<Value(const Value& x, ShardingRule::Combine combine, int factor)> all_reduce;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -120,17 +120,17 @@ inline pjrt::Client& client() {
 
 /// Without `lapack`, decompositions are composed of other operations, as on a machine where it is not
 /// installed.
-inline std::unique_ptr<pjrt::Executable> compile(const Program& program, const AxisEnv& axes = {},
+inline std::unique_ptr<pjrt::Executable> compile(const ir::Program& program, const ir::AxisEnv& axes = {},
                                                  bool lapack = true) {
-  LowerOptions options;
+  ir::LowerOptions options;
   options.axes = axes;
   options.lapack = lapack;
   return client().compile(lower(program, options).stablehlo);
 }
 
 /// The program's outputs, on a mesh of one device.
-inline std::vector<HostArray> evaluate(const Program& program, const std::vector<HostArray>& inputs,
-                                       const AxisEnv& axes = {}, bool lapack = true) {
+inline std::vector<HostArray> evaluate(const ir::Program& program, const std::vector<HostArray>& inputs,
+                                       const ir::AxisEnv& axes = {}, bool lapack = true) {
   const pjrt::Device& device = *client().addressable_devices().front();
   auto executable = compile(program, axes, lapack);
   std::vector<pjrt::Buffer> buffers;
@@ -150,10 +150,10 @@ inline std::vector<HostArray> evaluate(const Program& program, const std::vector
 }
 
 /// A function of values, to be traced as a program.
-using Function = std::function<std::vector<Value>(std::span<const Value>)>;
-inline Program trace(const std::vector<Aval>& avals, const Function& function, std::string name = "f") {
-  Builder builder(std::move(name));
-  std::vector<Value> inputs;
+using Function = std::function<std::vector<ir::Value>(std::span<const ir::Value>)>;
+inline ir::Program trace(const std::vector<Aval>& avals, const Function& function, std::string name = "f") {
+  ir::Builder builder(std::move(name));
+  std::vector<ir::Value> inputs;
   for (const Aval& aval : avals) inputs.push_back(builder.input(aval));
   return builder.finish(function(inputs));
 }
@@ -168,9 +168,9 @@ inline std::vector<Aval> avals_of(const std::vector<HostArray>& arrays) {
 class Joined {
  public:
   /// Adds inputs with these values, which also vary over `varying`.
-  std::vector<Value> inputs(const std::vector<HostArray>& arrays,
-                            const std::vector<std::string>& varying = {}) {
-    std::vector<Value> values;
+  std::vector<ir::Value> inputs(const std::vector<HostArray>& arrays,
+                                const std::vector<std::string>& varying = {}) {
+    std::vector<ir::Value> values;
     for (const HostArray& array : arrays) {
       Aval aval = array.aval();
       aval.varying = varying;
@@ -181,20 +181,20 @@ class Joined {
   }
 
   /// Requests these values; returns the index of the first one among the results.
-  std::size_t want(const std::vector<Value>& values) {
+  std::size_t want(const std::vector<ir::Value>& values) {
     outputs_.insert(outputs_.end(), values.begin(), values.end());
     return outputs_.size() - values.size();
   }
 
-  Builder& builder() { return builder_; }
-  const std::vector<Value>& outputs() const { return outputs_; }
-  Program program() { return builder_.finish(outputs_); }
-  std::vector<HostArray> run(const AxisEnv& axes = {}) { return evaluate(program(), arrays_, axes); }
+  ir::Builder& builder() { return builder_; }
+  const std::vector<ir::Value>& outputs() const { return outputs_; }
+  ir::Program program() { return builder_.finish(outputs_); }
+  std::vector<HostArray> run(const ir::AxisEnv& axes = {}) { return evaluate(program(), arrays_, axes); }
 
  private:
-  Builder builder_{"joined"};
+  ir::Builder builder_{"joined"};
   std::vector<HostArray> arrays_;
-  std::vector<Value> outputs_;
+  std::vector<ir::Value> outputs_;
 };
 
 /// The outputs of a function of values for these inputs.

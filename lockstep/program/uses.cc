@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace lockstep {
+namespace lockstep::ir {
 
 Uses::Uses(const Program& program, std::span<const Var> outputs) : first_(program.variables.size() + 1) {
   const auto each = [&](const auto& visit) {
@@ -33,4 +33,4 @@ bool decides(std::span<const NestedLink> links, int program, std::size_t i) {
       links, [&](const NestedLink& link) { return link.from_program == program && link.from == i; });
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

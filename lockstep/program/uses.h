@@ -8,7 +8,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/program.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// The uses of a program's variables: by its equations and as its outputs. An equation that contains programs
 /// has as operands everything that any of them uses, so that each of its uses is found here; `uses_within`
@@ -44,4 +44,4 @@ std::vector<NestedLink> uses_within(std::span<const NestedLink> links, int progr
 /// Whether the value decides what runs: a branch's number, a loop's condition.
 bool decides(std::span<const NestedLink> links, int program, std::size_t i);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

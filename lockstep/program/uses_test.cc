@@ -5,7 +5,7 @@
 
 #include "lockstep/program/primitives/elementwise.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using ::testing::ElementsAre;
@@ -40,4 +40,4 @@ TEST(UsesWithin, ALoopsCarry_IsUsedInItsConditionToo) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

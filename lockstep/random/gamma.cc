@@ -94,9 +94,10 @@ Array differentiable_sample(const Array& key, const Array& a, bool log_space) {
     } else {
       out = {sample(k, x, log_space)};
     }
-    return shared(trace.finish(out));
+    return transforms::shared(trace.finish(out));
   };
-  return internal::emit_nested(custom_jvp_p(), OpParams::of(CustomJvpParams{traced(false), traced(true), 0}),
+  return internal::emit_nested(transforms::custom_jvp_p(),
+                               ir::OpParams::of(transforms::CustomJvpParams{traced(false), traced(true), 0}),
                                {key, a})
       .front();
 }

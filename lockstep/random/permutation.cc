@@ -23,7 +23,7 @@ using ops::Tracers;
 
 /// Within a trace: 0 ... n - 1, sorted by random words, often enough that equal words hardly matter.
 Array shuffled(Array key, std::int64_t n) {
-  Array x = lax::iota(key, place_dtype(n), {n}, 0);
+  Array x = ir::lax::iota(key, place_dtype(n), {n}, 0);
   const double largest = std::numeric_limits<std::uint32_t>::max();
   const int rounds = static_cast<int>(
       std::ceil(3 * std::log(std::max<double>(1, static_cast<double>(n))) / std::log(largest)));
@@ -31,7 +31,7 @@ Array shuffled(Array key, std::int64_t n) {
     const auto [next, drawn] = random::split<2>(key);
     key = next.data();
     const Array operands[] = {bits(drawn, {n}), x};
-    x = lax::sort(std::span<const Array>(operands), 0)[1];
+    x = ir::lax::sort(std::span<const Array>(operands), 0)[1];
   }
   return x;
 }
@@ -54,14 +54,15 @@ void check_draws(std::int64_t n, const Shape& shape, const ChoiceOptions& option
 Array drawn(const Array& key, const Array& p, const Shape& shape, bool replace) {
   const std::int64_t n = p.shape()[0], count = num_elements(shape);
   if (!replace) {
-    Array score = lax::neg(gumbel(key, {n}, p.dtype()) + log(p));
-    const Array operands[] = {score, lax::iota(key, place_dtype(n), {n}, 0)};
-    return lax::reshape(lax::slice(lax::sort(std::span<const Array>(operands), 0)[1], {0}, {count}), shape);
+    Array score = ir::lax::neg(gumbel(key, {n}, p.dtype()) + log(p));
+    const Array operands[] = {score, ir::lax::iota(key, place_dtype(n), {n}, 0)};
+    return ir::lax::reshape(
+        ir::lax::slice(ir::lax::sort(std::span<const Array>(operands), 0)[1], {0}, {count}), shape);
   }
-  Array sums = lax::cumulative(cumsum_p(), p, 0);
+  Array sums = ir::lax::cumulative(ir::cumsum_p(), p, 0);
   Array r = index(sums, -1) * (1.0 - uniform(key, {count}, p.dtype()));
   Array below = reshape(sums, {1, n}) < reshape(r, {count, 1});
-  return lax::reshape(sum(below, 1), shape);
+  return ir::lax::reshape(sum(below, 1), shape);
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ Array choice(const KeyOperand& key, std::int64_t n, const Shape& shape, const Ch
   const std::int64_t count = num_elements(shape);
   return ops::run(
       "random::choice", fmt::format("{} {}", n, to_string(shape)), {key.as_array()},
-      [&](Tracers t) { return lax::reshape(lax::slice(shuffled(t[0], n), {0}, {count}), shape); });
+      [&](Tracers t) { return ir::lax::reshape(ir::lax::slice(shuffled(t[0], n), {0}, {count}), shape); });
 }
 
 Array choice(const KeyOperand& key, const Array& values, const Shape& shape, const ChoiceOptions& options) {

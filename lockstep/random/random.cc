@@ -81,8 +81,8 @@ Key split(const KeyOperand& key, std::int64_t count) {
   check_shape("split", {count});
   return ops::run("random::split", fmt::format("{}", count), {key.as_array()}, [&](Tracers t) {
     auto [first, second] = words_at_places(t[0], {count});
-    const Array words[] = {lax::reshape(first, {count, 1}), lax::reshape(second, {count, 1})};
-    return lax::concatenate(std::span<const Array>(words), 1);
+    const Array words[] = {ir::lax::reshape(first, {count, 1}), ir::lax::reshape(second, {count, 1})};
+    return ir::lax::concatenate(std::span<const Array>(words), 1);
   });
 }
 
@@ -93,14 +93,14 @@ Key fold_in(const KeyOperand& key, const Operand& data) {
     fail<ShapeError>("[random::fold_in] expected a whole number, got {}{}", to_string(data.aval()),
                      ops::at());
   }
-  return ops::run(
-      "random::fold_in", "", {key.as_array(), data.as_array({DType::kU32, false})}, [](Tracers t) {
-        Array number = lax::reshape(lax::convert_element_type(t[1], DType::kU32), {1});
-        auto [first, second] =
-            lax::threefry2x32(word(t[0], 0, {1}), word(t[0], 1, {1}), lax::full_like(number, 0), number);
-        const Array words[] = {first, second};
-        return lax::concatenate(std::span<const Array>(words), 0);
-      });
+  return ops::run("random::fold_in", "", {key.as_array(), data.as_array({DType::kU32, false})},
+                  [](Tracers t) {
+                    Array number = ir::lax::reshape(ir::lax::convert_element_type(t[1], DType::kU32), {1});
+                    auto [first, second] = ir::lax::threefry2x32(word(t[0], 0, {1}), word(t[0], 1, {1}),
+                                                                 ir::lax::full_like(number, 0), number);
+                    const Array words[] = {first, second};
+                    return ir::lax::concatenate(std::span<const Array>(words), 0);
+                  });
 }
 
 Array bits(const KeyOperand& key, const Shape& shape, DType dtype) {
@@ -135,35 +135,36 @@ Array randint(const KeyOperand& key, const Shape& shape, const Operand& minval, 
     fail<DTypeError>("[random::randint] expected an integer dtype, got {}{}", name(dtype), ops::at());
   }
   const Bound low = bound_of(minval, dtype), high = bound_of(maxval, dtype);
-  return ops::run("random::randint", fmt::format("{} {}", key_of(shape, dtype), high.too_high),
-                  {key.as_array(), low.array, high.array}, [&](Tracers t) {
-                    // At least 32 bits, so that the numbers are nearly uniform.
-                    const bool is_small = size_of(dtype) < 4;
-                    const DType computed = is_small ? DType::kI32 : dtype, drawn = unsigned_of(computed);
-                    auto bound = [&](const Array& x) {
-                      return ops::broadcast(lax::convert_element_type(x, computed), shape);
-                    };
-                    Array low = bound(t[1]), high_bound = bound(t[2]);
-                    if (is_small && high.too_high)
-                      high_bound = lax::add(high_bound, lax::full_like(high_bound, 1));
-                    const auto [high_key, low_key] = random::split<2>(t[0]);
-                    Array high_bits = traced_bits(high_key.data(), shape, drawn),
-                          low_bits = traced_bits(low_key.data(), shape, drawn);
-                    Array span = lax::convert_element_type(lax::sub(high_bound, low), drawn);
-                    Array one = lax::full_like(span, 1), empty = lax::le(high_bound, low);
-                    // One more if maxval is the dtype's highest number plus 1; it may wrap to 0, and a
-                    // remainder by 0 is x.
-                    if (!is_small && high.too_high) span = lax::add(span, one);
-                    span = lax::select(empty, one, span);
-                    // (high_bits * 2^bits + low_bits) mod span, in the bits that there are.
-                    Array half = lax::rem(
-                        lax::full_like(span, std::ldexp(1.0, static_cast<int>(size_of(drawn)) * 4)), span);
-                    Array multiplier = lax::rem(lax::mul(half, half), span);
-                    Array offset =
-                        lax::add(lax::mul(lax::rem(high_bits, span), multiplier), lax::rem(low_bits, span));
-                    const Array from_low = lax::convert_element_type(lax::rem(offset, span), computed);
-                    return lax::convert_element_type(lax::add(low, from_low), dtype);
-                  });
+  return ops::run(
+      "random::randint", fmt::format("{} {}", key_of(shape, dtype), high.too_high),
+      {key.as_array(), low.array, high.array}, [&](Tracers t) {
+        // At least 32 bits, so that the numbers are nearly uniform.
+        const bool is_small = size_of(dtype) < 4;
+        const DType computed = is_small ? DType::kI32 : dtype, drawn = unsigned_of(computed);
+        auto bound = [&](const Array& x) {
+          return ops::broadcast(ir::lax::convert_element_type(x, computed), shape);
+        };
+        Array low = bound(t[1]), high_bound = bound(t[2]);
+        if (is_small && high.too_high)
+          high_bound = ir::lax::add(high_bound, ir::lax::full_like(high_bound, 1));
+        const auto [high_key, low_key] = random::split<2>(t[0]);
+        Array high_bits = traced_bits(high_key.data(), shape, drawn),
+              low_bits = traced_bits(low_key.data(), shape, drawn);
+        Array span = ir::lax::convert_element_type(ir::lax::sub(high_bound, low), drawn);
+        Array one = ir::lax::full_like(span, 1), empty = ir::lax::le(high_bound, low);
+        // One more if maxval is the dtype's highest number plus 1; it may wrap to 0, and a
+        // remainder by 0 is x.
+        if (!is_small && high.too_high) span = ir::lax::add(span, one);
+        span = ir::lax::select(empty, one, span);
+        // (high_bits * 2^bits + low_bits) mod span, in the bits that there are.
+        Array half = ir::lax::rem(
+            ir::lax::full_like(span, std::ldexp(1.0, static_cast<int>(size_of(drawn)) * 4)), span);
+        Array multiplier = ir::lax::rem(ir::lax::mul(half, half), span);
+        Array offset = ir::lax::add(ir::lax::mul(ir::lax::rem(high_bits, span), multiplier),
+                                    ir::lax::rem(low_bits, span));
+        const Array from_low = ir::lax::convert_element_type(ir::lax::rem(offset, span), computed);
+        return ir::lax::convert_element_type(ir::lax::add(low, from_low), dtype);
+      });
 }
 
 Array bernoulli(const KeyOperand& key, const Operand& p, const Shape& shape) {

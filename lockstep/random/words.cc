@@ -18,18 +18,20 @@ namespace {
 std::pair<Array, Array> places(const Array& key, const Shape& shape) {
   const bool small = num_elements(shape) <= std::int64_t{1} << 32;
   const DType dtype = small ? DType::kU32 : DType::kU64;
-  Array place = lax::full(key, Scalar::of(0), dtype, shape);
+  Array place = ir::lax::full(key, ir::Scalar::of(0), dtype, shape);
   std::int64_t stride = 1;
   for (auto d = static_cast<std::int64_t>(shape.size()) - 1; d >= 0; --d) {
     if (shape[static_cast<std::size_t>(d)] > 1) {
-      Array along = lax::iota(key, dtype, shape, d);
-      place = lax::add(place, lax::mul(along, lax::full(key, Scalar::of(stride), dtype, shape)));
+      Array along = ir::lax::iota(key, dtype, shape, d);
+      place =
+          ir::lax::add(place, ir::lax::mul(along, ir::lax::full(key, ir::Scalar::of(stride), dtype, shape)));
     }
     stride *= shape[static_cast<std::size_t>(d)];
   }
-  if (small) return {lax::full(key, Scalar::of(0), DType::kU32, shape), place};
-  Array high = lax::shift_right_logical(place, lax::full(key, Scalar::of(32), dtype, shape));
-  return {lax::convert_element_type(high, DType::kU32), lax::convert_element_type(place, DType::kU32)};
+  if (small) return {ir::lax::full(key, ir::Scalar::of(0), DType::kU32, shape), place};
+  Array high = ir::lax::shift_right_logical(place, ir::lax::full(key, ir::Scalar::of(32), dtype, shape));
+  return {ir::lax::convert_element_type(high, DType::kU32),
+          ir::lax::convert_element_type(place, DType::kU32)};
 }
 
 }  // namespace
@@ -60,27 +62,28 @@ void check_shape(std::string_view operation, const Shape& shape) {
 }
 
 Array word(const Array& key, std::int64_t i, const Shape& shape) {
-  return lax::broadcast_in_dim(lax::reshape(lax::slice(key, {i}, {i + 1}), {}), shape, {});
+  return ir::lax::broadcast_in_dim(ir::lax::reshape(ir::lax::slice(key, {i}, {i + 1}), {}), shape, {});
 }
 
 Words words_at_places(const Array& key, const Shape& shape) {
   auto [high, low] = places(key, shape);
-  auto [first, second] = lax::threefry2x32(word(key, 0, shape), word(key, 1, shape), high, low);
+  auto [first, second] = ir::lax::threefry2x32(word(key, 0, shape), word(key, 1, shape), high, low);
   return {first, second};
 }
 
 Words child(const Words& keys, std::int64_t i) {
-  const Array zero = lax::full_like(keys.first, 0);
+  const Array zero = ir::lax::full_like(keys.first, 0);
   auto [first, second] =
-      lax::threefry2x32(keys.first, keys.second, zero, lax::full_like(zero, static_cast<double>(i)));
+      ir::lax::threefry2x32(keys.first, keys.second, zero, ir::lax::full_like(zero, static_cast<double>(i)));
   return {first, second};
 }
 
 Array bits_of(const Words& words, DType dtype) {
   auto [first, second] = words;
-  if (dtype != DType::kU64) return lax::convert_element_type(lax::logical_xor(first, second), dtype);
-  Array high = lax::convert_element_type(first, dtype), low = lax::convert_element_type(second, dtype);
-  return lax::logical_or(lax::shift_left(high, lax::full_like(high, 32)), low);
+  if (dtype != DType::kU64) return ir::lax::convert_element_type(ir::lax::logical_xor(first, second), dtype);
+  Array high = ir::lax::convert_element_type(first, dtype),
+        low = ir::lax::convert_element_type(second, dtype);
+  return ir::lax::logical_or(ir::lax::shift_left(high, ir::lax::full_like(high, 32)), low);
 }
 
 Array uniform_of(const Words& words, DType dtype, const Operand& minval, const Operand& maxval) {
@@ -92,13 +95,14 @@ Array uniform_of(const Words& words, DType dtype, const Operand& minval, const O
   // The highest bits drawn are the significand of a number in [0, 1).
   Array random = bits_of(words, drawn);
   const int drop = static_cast<int>(size_of(drawn)) * 8 - kept;
-  random = lax::convert_element_type(lax::shift_right_logical(random, lax::full_like(random, drop)), dtype);
-  random = lax::mul(random, lax::full_like(random, std::ldexp(1.0, -kept)));
+  random = ir::lax::convert_element_type(
+      ir::lax::shift_right_logical(random, ir::lax::full_like(random, drop)), dtype);
+  random = ir::lax::mul(random, ir::lax::full_like(random, std::ldexp(1.0, -kept)));
   auto bound = [&](const Operand& value) {
     return ops::conform(value.as_array({dtype, false}), {dtype, false}, words.first.shape());
   };
   Array low = bound(minval), high = bound(maxval);
-  return lax::max(low, lax::add(lax::mul(random, lax::sub(high, low)), low));
+  return ir::lax::max(low, ir::lax::add(ir::lax::mul(random, ir::lax::sub(high, low)), low));
 }
 
 double above_minus_one(DType dtype) { return -1 + std::ldexp(1.0, -finfo(dtype).nmant - 1); }

@@ -16,20 +16,20 @@ namespace {
 
 using collectives::ffi_number;
 using collectives::ffi_text;
-using Buffers = std::vector<HostBuffer>;
+using Buffers = std::vector<ir::HostBuffer>;
 
-HostBuffer buffer_of(const XLA_FFI_Buffer& buffer) {
+ir::HostBuffer buffer_of(const XLA_FFI_Buffer& buffer) {
   const std::optional<DType> dtype = collectives::dtype_of_ffi(buffer.dtype);
   if (!dtype) fail("a callback gets an array of a dtype that Lockstep does not have");
   return {*dtype, Shape(buffer.dims, buffer.dims + buffer.rank), buffer.data};
 }
 
-std::size_t bytes_of(const HostBuffer& buffer) {
+std::size_t bytes_of(const ir::HostBuffer& buffer) {
   return static_cast<std::size_t>(num_elements(buffer.shape)) * size_of(buffer.dtype);
 }
 
 /// The i-th along the leading dimension.
-HostBuffer element(HostBuffer buffer, std::int64_t i) {
+ir::HostBuffer element(ir::HostBuffer buffer, std::int64_t i) {
   buffer.shape.erase(buffer.shape.begin());
   if (buffer.data != nullptr)
     buffer.data = static_cast<char*>(buffer.data) + static_cast<std::size_t>(i) * bytes_of(buffer);
@@ -37,14 +37,14 @@ HostBuffer element(HostBuffer buffer, std::int64_t i) {
 }
 
 /// Calls for each example; `levels` are the leading dimensions that are left.
-void call(const HostFunction& function, std::span<const std::vector<int>> levels, const Buffers& operands,
+void call(const ir::HostFunction& function, std::span<const std::vector<int>> levels, const Buffers& operands,
           const Buffers& results) {
   if (levels.empty()) return function(operands, results);
   for (int i = 0; i < levels[0][0]; ++i) {
     Buffers own_operands, own_results;
     for (std::size_t k = 0; k < operands.size(); ++k)
       own_operands.push_back(levels[0].at(k + 1) != 0 ? element(operands[k], i) : operands[k]);
-    for (const HostBuffer& result : results) own_results.push_back(element(result, i));
+    for (const ir::HostBuffer& result : results) own_results.push_back(element(result, i));
     call(function, levels.subspan(1), own_operands, own_results);
   }
 }
@@ -64,15 +64,15 @@ void execute(const XLA_FFI_CallFrame& frame) {
     if (buffer.dtype != XLA_FFI_DataType_TOKEN) results.push_back(buffer_of(buffer));
   }
   if (ffi_number(frame, "once") != 0 && position != 0) {
-    for (const HostBuffer& result : results)
+    for (const ir::HostBuffer& result : results)
       if (bytes_of(result) != 0) std::memset(result.data, 0, bytes_of(result));
     return;
   }
   try {
     const std::string name(ffi_text(frame, "function"));
-    const std::shared_ptr<const HostFunction> function = NamedHostFunction::find(name);
+    const std::shared_ptr<const ir::HostFunction> function = ir::NamedHostFunction::find(name);
     if (function == nullptr) fail("a compiled program calls the callback {}, which no longer exists", name);
-    call(*function, examples_of(ffi_text(frame, "examples")), operands, results);
+    call(*function, ir::examples_of(ffi_text(frame, "examples")), operands, results);
   } catch (...) {
     note_failed_call(static_cast<Fingerprint>(ffi_number(frame, "program")), position,
                      std::current_exception(),

@@ -25,7 +25,7 @@
 namespace lockstep::runtime {
 namespace {
 
-pjrt::CompileOptions compile_options(const LoweredProgram& program, const CompilerOptions& asked) {
+pjrt::CompileOptions compile_options(const ir::LoweredProgram& program, const CompilerOptions& asked) {
   const Runtime& runtime = Runtime::get();
   pjrt::CompileOptions options = runtime.platform().compile_options(program, asked);
   // The order of the sums in a matrix product depends on the number of threads that share it.
@@ -45,8 +45,8 @@ class Stopwatch {
 /// the compiler.
 class Compilation {
  public:
-  Compilation(const LoweredProgram& program, const Mesh& mesh, const std::string& name, CompileReport& report,
-              const CompilerOptions& options)
+  Compilation(const ir::LoweredProgram& program, const Mesh& mesh, const std::string& name,
+              CompileReport& report, const CompilerOptions& options)
       : program_(program),
         name_(name),
         report_(report),
@@ -147,7 +147,7 @@ class Compilation {
     }
   }
 
-  const LoweredProgram& program_;
+  const ir::LoweredProgram& program_;
   const std::string& name_;
   CompileReport& report_;
   Runtime& runtime_ = Runtime::get();
@@ -236,7 +236,7 @@ std::string CompileReport::to_string() const {
                      not_cached ? ", not being in the compilation cache" : "");
 }
 
-std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
+std::shared_ptr<pjrt::Executable> compile(const ir::LoweredProgram& program, const Mesh& mesh,
                                           const std::string& name, CompileReport* report,
                                           const CompilerOptions& options) {
   CompileReport mine;
@@ -254,7 +254,7 @@ std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const M
   return executable;
 }
 
-std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const Mesh& mesh,
+std::shared_ptr<pjrt::Executable> load_code(const ir::LoweredProgram& program, const Mesh& mesh,
                                             std::string_view code) {
   Runtime& runtime = Runtime::get();
   pjrt::CompileOptions options = compile_options(program, {});
@@ -263,7 +263,7 @@ std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const
   return runtime.client().deserialize(code, options);
 }
 
-std::string machine_code(const pjrt::Executable& executable, const LoweredProgram& program,
+std::string machine_code(const pjrt::Executable& executable, const ir::LoweredProgram& program,
                          const CompilerOptions& options) {
   // A program for several devices at once is compiled by all of its processes together, and so not again.
   if (!executable.is_deserialized() || program.native_collectives) return executable.serialize();

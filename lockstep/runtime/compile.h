@@ -42,18 +42,18 @@ struct CompileReport {
 /// `options` go before what the platform tells the compiler; programs with others are others.
 /// Throws PjrtError where the compiler refuses, naming the options if there are any, and PeerFailure where
 /// the job has failed.
-std::shared_ptr<pjrt::Executable> compile(const LoweredProgram& program, const Mesh& mesh,
+std::shared_ptr<pjrt::Executable> compile(const ir::LoweredProgram& program, const Mesh& mesh,
                                           const std::string& name, CompileReport* report = nullptr,
                                           const CompilerOptions& options = {});
 
 /// The program whose machine code another process, or plan, has compiled for this mesh. It is not kept for
 /// others. Throws PjrtError if the plugin refuses it.
-std::shared_ptr<pjrt::Executable> load_code(const LoweredProgram& program, const Mesh& mesh,
+std::shared_ptr<pjrt::Executable> load_code(const ir::LoweredProgram& program, const Mesh& mesh,
                                             std::string_view code);
 
 /// The machine code of a program that was compiled or loaded. Compiles it again if the plugin cannot write
 /// again what it has loaded.
-std::string machine_code(const pjrt::Executable& executable, const LoweredProgram& program,
+std::string machine_code(const pjrt::Executable& executable, const ir::LoweredProgram& program,
                          const CompilerOptions& options);
 
 /// Where this process's machine code can be used.

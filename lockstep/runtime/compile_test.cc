@@ -24,14 +24,14 @@
 namespace lockstep::runtime {
 namespace {
 
-LoweredProgram add_number(double number) {
-  Builder builder("add_number");
-  Value x = builder.input({float32, {4}});
-  Value y = lax::add(x, lax::full_like(x, number));
+ir::LoweredProgram add_number(double number) {
+  ir::Builder builder("add_number");
+  ir::Value x = builder.input({float32, {4}});
+  ir::Value y = ir::lax::add(x, ir::lax::full_like(x, number));
   return lower(builder.finish(std::span(&y, 1)), {});
 }
 
-LoweredProgram add_one() { return add_number(1); }
+ir::LoweredProgram add_one() { return add_number(1); }
 
 /// The program's result for 1, 2, 3, 4, on the first local device.
 std::vector<float> run(const pjrt::Executable& executable) {
@@ -169,15 +169,15 @@ TEST(Compile, IfTheFirstProcessDoesNotCompile_TheOtherDoes) {
 }
 
 TEST(Lower, Transposes_AreReportedUnlessADotProductAbsorbsThem) {
-  Builder builder("f");
-  Value x = builder.input({float32, {4, 8}});
-  Value transposed = lax::transpose(x, {1, 0});
-  Value y = lax::add(transposed, transposed);
+  ir::Builder builder("f");
+  ir::Value x = builder.input({float32, {4, 8}});
+  ir::Value transposed = ir::lax::transpose(x, {1, 0});
+  ir::Value y = ir::lax::add(transposed, transposed);
   EXPECT_TRUE(lower(builder.finish(std::span(&y, 1)), {}).transposes);
 
-  Builder with_dot("g");
-  Value a = with_dot.input({float32, {4, 8}});
-  Value b = lax::dot_general(lax::transpose(a, {1, 0}), a, {{1}, {0}, {}, {}});
+  ir::Builder with_dot("g");
+  ir::Value a = with_dot.input({float32, {4, 8}});
+  ir::Value b = ir::lax::dot_general(ir::lax::transpose(a, {1, 0}), a, {{1}, {0}, {}, {}});
   EXPECT_FALSE(lower(with_dot.finish(std::span(&b, 1)), {}).transposes);
 }
 

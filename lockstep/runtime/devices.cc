@@ -30,7 +30,7 @@ Mesh make_mesh(const std::vector<std::pair<std::string, std::int64_t>>& axes, st
   CallSiteScope scope(CallSite::from(where));
   std::vector<std::string> names;
   for (const auto& [name, size] : axes) names.push_back(name);
-  Shape sizes = resolve_axis_sizes(axes, static_cast<std::int64_t>(devices.size()));
+  Shape sizes = sharding::resolve_axis_sizes(axes, static_cast<std::int64_t>(devices.size()));
   devices = create_device_mesh(sizes, std::move(devices), {.allow_split_physical_axes = true});
   return Mesh(std::move(devices), std::move(sizes), std::move(names), where);
 }

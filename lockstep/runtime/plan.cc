@@ -115,7 +115,7 @@ Plan::Plan(std::string topology, const Platform& platform, std::shared_ptr<pjrt:
   terminate_before = std::set_terminate(on_terminate);
 }
 
-void Plan::compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh,
+void Plan::compile(PlannedComputation& computation, const ir::LoweredProgram& program, const Mesh& mesh,
                    const CompilerOptions& compiler_options) const {
   pjrt::CompileOptions options = platform_.compile_options(program, compiler_options);
   const auto start = std::chrono::steady_clock::now();

@@ -77,7 +77,7 @@ class Plan {
 
   /// Compiles a program for the devices of the mesh, with these options before the platform's, and fills in
   /// what the compiler says. Throws PjrtError where it refuses, but for want of memory.
-  void compile(PlannedComputation& computation, const LoweredProgram& program, const Mesh& mesh,
+  void compile(PlannedComputation& computation, const ir::LoweredProgram& program, const Mesh& mesh,
                const CompilerOptions& compiler_options) const;
 
   /// Where what it compiles can be used.

@@ -22,7 +22,7 @@ using collectives::TakeOutcome;
 constexpr collectives::TakeLimits kLimits{std::chrono::seconds(2), std::chrono::seconds(300)};
 constexpr std::size_t kCodeBytes = 32;  ///< Of the HMAC, which comes before the machine code.
 
-CodeTree tree_of(const LoweredProgram& program, const Mesh& mesh, Runtime& runtime) {
+CodeTree tree_of(const ir::LoweredProgram& program, const Mesh& mesh, Runtime& runtime) {
   if (runtime.process_count() == 1 || program.native_collectives || runtime.job_secret().empty()) return {};
   std::vector<int> processes;
   bool takes_part = false;
@@ -51,7 +51,7 @@ std::string_view name_of(TakeOutcome outcome) {
 
 }  // namespace
 
-SharedCode::SharedCode(const LoweredProgram& program, const Mesh& mesh, std::string_view options)
+SharedCode::SharedCode(const ir::LoweredProgram& program, const Mesh& mesh, std::string_view options)
     : tree_(tree_of(program, mesh, runtime_)), key_(key(program, options)) {}
 
 SharedCode::~SharedCode() {
@@ -63,7 +63,7 @@ bool SharedCode::comes_from_another_host() const {
   return giver() >= 0 && topology.host_of(giver()) != topology.host_of(runtime_.process_index());
 }
 
-std::string SharedCode::key(const LoweredProgram& program, std::string_view options) {
+std::string SharedCode::key(const ir::LoweredProgram& program, std::string_view options) {
   return "code/" + digest(program.stablehlo + std::string(options));
 }
 

@@ -21,7 +21,7 @@ namespace lockstep::runtime {
 /// Use it from one thread.
 class SharedCode {
  public:
-  SharedCode(const LoweredProgram& program, const Mesh& mesh, std::string_view options);
+  SharedCode(const ir::LoweredProgram& program, const Mesh& mesh, std::string_view options);
 
   /// Processes that wait for code that was begun and not given stop waiting.
   ~SharedCode();
@@ -53,7 +53,7 @@ class SharedCode {
   std::optional<Code> take(const std::string& name);
 
   /// By which a program is handed out; `options` is what its compiler is told beside the text.
-  static std::string key(const LoweredProgram& program, std::string_view options = "");
+  static std::string key(const ir::LoweredProgram& program, std::string_view options = "");
 
  private:
   std::string authentication_of(std::string_view code) const;

@@ -20,7 +20,7 @@ namespace lockstep::sharding {
 namespace {
 
 /// The properties that collectives must have in common to be one.
-using Key = std::tuple<const Primitive*, std::vector<std::string>, DType, bool>;
+using Key = std::tuple<const ir::Primitive*, std::vector<std::string>, DType, bool>;
 
 /// The integer dtype with the bits of these elements, for operations that only move them; bools and complex
 /// numbers are unchanged.
@@ -43,11 +43,11 @@ std::int64_t& at(Shape& shape, std::int64_t dimension) { return shape[static_cas
 
 class Combining {
  public:
-  Combining(const Program& program, const AxisEnv& axes, const CombineOptions& options)
+  Combining(const ir::Program& program, const ir::AxisEnv& axes, const CombineOptions& options)
       : program_(program), axes_(axes), options_(options), waits_(program.variables.size()) {}
 
   /// `self` is the program that `given` knows it by; null: the outermost.
-  Program run(const Program* self, const CommunicationReasons& given) {
+  ir::Program run(const ir::Program* self, const CommunicationReasons& given) {
     self_ = self;
     given_ = &given;
     result_ = program_;
@@ -80,15 +80,15 @@ class Combining {
       later.push_back(e);
     };
     for (std::size_t e : equations) {
-      const Equation& equation = program_.equations[e];
-      const bool effect = has_effect(equation);
+      const ir::Equation& equation = program_.equations[e];
+      const bool effect = ir::has_effect(equation);
       if ((effect && effects_wait) ||
-          std::ranges::any_of(equation.inputs, [&](Var var) { return waits(var); })) {
+          std::ranges::any_of(equation.inputs, [&](ir::Var var) { return waits(var); })) {
         effects_wait = effects_wait || effect;
         wait(e);
         continue;
       }
-      const bool gathers = equation.primitive == &all_gather_p();
+      const bool gathers = equation.primitive == &ir::all_gather_p();
       std::optional<Key> key = key_of(equation);
       const std::int64_t bytes = key ? bytes_of(equation) : 0;
       if (gathers && gathered + bytes > options_.gathered_bytes) key.reset();
@@ -112,26 +112,26 @@ class Combining {
     return later;
   }
 
-  bool waits(Var var) const { return waits_[static_cast<std::size_t>(var)]; }
-  void set_waiting(const Equation& equation, bool waits) {
-    for (Var var : equation.outputs) waits_[static_cast<std::size_t>(var)] = waits;
+  bool waits(ir::Var var) const { return waits_[static_cast<std::size_t>(var)]; }
+  void set_waiting(const ir::Equation& equation, bool waits) {
+    for (ir::Var var : equation.outputs) waits_[static_cast<std::size_t>(var)] = waits;
   }
 
-  std::int64_t bytes_of(const Equation& equation) const {
+  std::int64_t bytes_of(const ir::Equation& equation) const {
     return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
   }
 
   /// nullopt if the equation is not a collective that can be combined.
-  std::optional<Key> key_of(const Equation& equation) const {
-    const Primitive* p = equation.primitive;
+  std::optional<Key> key_of(const ir::Equation& equation) const {
+    const ir::Primitive* p = equation.primitive;
     std::vector<std::string> axes;
-    if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) {
-      const auto& params = equation.params.as<AxesParams>();
+    if (p == &ir::psum_p() || p == &ir::pmax_p() || p == &ir::pmin_p()) {
+      const auto& params = equation.params.as<ir::AxesParams>();
       if (params.groups) return std::nullopt;
       axes = params.axes;
       std::ranges::sort(axes);
-    } else if (p == &all_gather_p() || p == &psum_scatter_p()) {
-      const auto& params = equation.params.as<GatherParams>();
+    } else if (p == &ir::all_gather_p() || p == &ir::psum_scatter_p()) {
+      const auto& params = equation.params.as<ir::GatherParams>();
       if (params.groups || params.again) return std::nullopt;
       axes = params.axes;
     } else {
@@ -140,16 +140,16 @@ class Combining {
     const Aval& aval = program_.aval(equation.outputs[0]);
     const std::int64_t bytes = bytes_of(equation);
     if (axes_.size(axes) == 1 || bytes > options_.threshold_bytes || bytes == 0) return std::nullopt;
-    if (p == &all_gather_p()) return Key(p, std::move(axes), bits_of(aval.dtype), false);
+    if (p == &ir::all_gather_p()) return Key(p, std::move(axes), bits_of(aval.dtype), false);
     return Key(p, std::move(axes), aval.dtype, aval.weak_type);
   }
 
   /// Writes an equation as it is, with its reason.
   void write(std::size_t e) {
-    Equation equation = program_.equations[e];
-    rewrite_held(equation, reasons_within, [&](const Program& held, CommunicationReasons& found) {
+    ir::Equation equation = program_.equations[e];
+    rewrite_held(equation, reasons_within, [&](const ir::Program& held, CommunicationReasons& found) {
       Combining inner(held, axes_, options_);
-      Program combined = inner.run(&held, *given_);
+      ir::Program combined = inner.run(&held, *given_);
       found = std::move(inner.reasons_within);
       for (auto& [place, reason] : inner.reasons) found[{nullptr, place}] = std::move(reason);
       return std::optional(std::move(combined));
@@ -159,42 +159,42 @@ class Combining {
     result_.equations.push_back(std::move(equation));
   }
 
-  Var add(const Primitive& primitive, OpParams params, std::vector<Var> inputs, Shape shape, Var like,
-          std::optional<Var> to = std::nullopt) {
+  ir::Var add(const ir::Primitive& primitive, ir::OpParams params, std::vector<ir::Var> inputs, Shape shape,
+              ir::Var like, std::optional<ir::Var> to = std::nullopt) {
     if (!to) {
       Aval aval = result_.aval(like);
       aval.shape = std::move(shape);
-      to = static_cast<Var>(result_.variables.size());
+      to = static_cast<ir::Var>(result_.variables.size());
       result_.variables.push_back(std::move(aval));
     }
     result_.equations.push_back({&primitive, std::move(params), std::move(inputs), {*to}, site_});
     return *to;
   }
 
-  Var in_dtype(Var var, const Aval& like) {
+  ir::Var in_dtype(ir::Var var, const Aval& like) {
     const Aval& from = result_.aval(var);
     if (from.dtype == like.dtype) return var;
     Aval aval = from;
     aval.dtype = like.dtype;
     aval.weak_type = like.weak_type;
-    const auto to = static_cast<Var>(result_.variables.size());
+    const auto to = static_cast<ir::Var>(result_.variables.size());
     result_.variables.push_back(std::move(aval));
     result_.equations.push_back(
-        {&bitcast_convert_type_p(), OpParams::of(BitcastParams{like.dtype}), {var}, {to}, site_});
+        {&ir::bitcast_convert_type_p(), ir::OpParams::of(ir::BitcastParams{like.dtype}), {var}, {to}, site_});
     return to;
   }
 
-  Var reshaped(Var var, Shape shape, std::optional<Var> to = std::nullopt) {
+  ir::Var reshaped(ir::Var var, Shape shape, std::optional<ir::Var> to = std::nullopt) {
     if (!to && result_.aval(var).shape == shape) return var;
-    OpParams params = OpParams::of(ReshapeParams{shape});
-    return add(reshape_p(), std::move(params), {var}, std::move(shape), var, to);
+    ir::OpParams params = ir::OpParams::of(ir::ReshapeParams{shape});
+    return add(ir::reshape_p(), std::move(params), {var}, std::move(shape), var, to);
   }
 
-  Var transposed(Var var, const std::vector<std::int64_t>& order) {
+  ir::Var transposed(ir::Var var, const std::vector<std::int64_t>& order) {
     if (std::ranges::is_sorted(order)) return var;
     Shape shape;
     for (std::int64_t d : order) shape.push_back(result_.aval(var).shape[static_cast<std::size_t>(d)]);
-    return add(transpose_p(), OpParams::of(TransposeParams{order}), {var}, std::move(shape), var);
+    return add(ir::transpose_p(), ir::OpParams::of(ir::TransposeParams{order}), {var}, std::move(shape), var);
   }
 
   /// 0, 1, ..., rank - 1 with dimension `from` taken out and put in as dimension `to`.
@@ -209,13 +209,13 @@ class Combining {
   /// The data that a collective over n devices exchanges, in a shape that can be concatenated with others
   /// along the last dimension: for a reduction [elements], a reduce-scatter [n, elements], an all-gather [1,
   /// elements].
-  Var flat(const Equation& equation, std::int64_t n) {
-    const Var var = equation.inputs[0];
+  ir::Var flat(const ir::Equation& equation, std::int64_t n) {
+    const ir::Var var = equation.inputs[0];
     Shape shape = program_.aval(var).shape;
     const std::int64_t count = num_elements(shape);
-    if (equation.primitive == &all_gather_p()) return reshaped(var, {1, count});
-    if (equation.primitive != &psum_scatter_p()) return reshaped(var, {count});
-    const std::int64_t d = equation.params.as<GatherParams>().dimension;
+    if (equation.primitive == &ir::all_gather_p()) return reshaped(var, {1, count});
+    if (equation.primitive != &ir::psum_scatter_p()) return reshaped(var, {count});
+    const std::int64_t d = equation.params.as<ir::GatherParams>().dimension;
     Shape parts = shape;
     at(parts, d) /= n;
     parts.insert(parts.begin() + d, n);
@@ -225,20 +225,22 @@ class Combining {
   }
 
   /// From the combined collective's result, that of one whose elements begin at `begin`.
-  void unflatten(const Equation& equation, std::int64_t n, Var all, std::int64_t begin, std::int64_t count) {
-    const Var to = equation.outputs[0];
+  void unflatten(const ir::Equation& equation, std::int64_t n, ir::Var all, std::int64_t begin,
+                 std::int64_t count) {
+    const ir::Var to = equation.outputs[0];
     Shape shape = result_.aval(all).shape;
     std::vector<std::int64_t> start(shape.size()), limit = shape, strides(shape.size(), 1);
     start.back() = begin;
     limit.back() = begin + count;
     shape.back() = count;
-    Var part = add(slice_p(), OpParams::of(SliceParams{start, limit, strides}), {all}, std::move(shape), all);
+    ir::Var part = add(ir::slice_p(), ir::OpParams::of(ir::SliceParams{start, limit, strides}), {all},
+                       std::move(shape), all);
     part = in_dtype(part, program_.aval(to));
-    if (equation.primitive == &all_gather_p()) {
+    if (equation.primitive == &ir::all_gather_p()) {
       Shape gathered = program_.aval(equation.inputs[0]).shape;
       gathered.insert(gathered.begin(), n);
       const std::size_t rank = gathered.size();
-      const std::int64_t d = equation.params.as<GatherParams>().dimension;
+      const std::int64_t d = equation.params.as<ir::GatherParams>().dimension;
       part = transposed(reshaped(part, std::move(gathered)), moving(rank, 0, d));
     }
     reshaped(part, program_.aval(to).shape, to);
@@ -252,19 +254,19 @@ class Combining {
   }
 
   void write_combined(const std::vector<std::size_t>& members) {
-    const Equation& first = program_.equations[members.front()];
-    const bool reduces = first.primitive != &all_gather_p() && first.primitive != &psum_scatter_p();
+    const ir::Equation& first = program_.equations[members.front()];
+    const bool reduces = first.primitive != &ir::all_gather_p() && first.primitive != &ir::psum_scatter_p();
     const std::vector<std::string>& axes =
-        reduces ? first.params.as<AxesParams>().axes : first.params.as<GatherParams>().axes;
+        reduces ? first.params.as<ir::AxesParams>().axes : first.params.as<ir::GatherParams>().axes;
     const std::int64_t n = axes_.size(axes);
     const bool is_mixed = std::ranges::any_of(members, [&](std::size_t e) {
       return program_.aval(program_.equations[e].inputs[0]).dtype != program_.aval(first.inputs[0]).dtype;
     });
-    std::vector<Var> parts;
+    std::vector<ir::Var> parts;
     std::vector<std::int64_t> counts;
     std::string reason = fmt::format("{} in one:", members.size());
     for (std::size_t e : members) {
-      const Equation& equation = program_.equations[e];
+      const ir::Equation& equation = program_.equations[e];
       site_ = equation.site;
       parts.push_back(flat(equation, n));
       if (is_mixed) {
@@ -282,11 +284,13 @@ class Combining {
     Shape shape = result_.aval(parts.front()).shape;
     shape.back() = total;
     const auto last = static_cast<std::int64_t>(shape.size()) - 1;
-    const Var all = add(concatenate_p(), OpParams::of(ConcatenateParams{last}), parts, shape, parts.front());
+    const ir::Var all =
+        add(ir::concatenate_p(), ir::OpParams::of(ir::ConcatenateParams{last}), parts, shape, parts.front());
     reasons[result_.equations.size()] = std::move(reason);
-    if (!reduces) at(shape, 0) = first.primitive == &all_gather_p() ? n : 1;
-    const Var exchanged = add(
-        *first.primitive, reduces ? first.params : OpParams::of(GatherParams{axes, n, 0}), {all}, shape, all);
+    if (!reduces) at(shape, 0) = first.primitive == &ir::all_gather_p() ? n : 1;
+    const ir::Var exchanged =
+        add(*first.primitive, reduces ? first.params : ir::OpParams::of(ir::GatherParams{axes, n, 0}), {all},
+            shape, all);
     std::int64_t begin = 0;
     for (std::size_t k = 0; k < members.size(); ++k) {
       site_ = program_.equations[members[k]].site;
@@ -295,12 +299,12 @@ class Combining {
     }
   }
 
-  const Program& program_;
-  const AxisEnv& axes_;
+  const ir::Program& program_;
+  const ir::AxisEnv& axes_;
   const CombineOptions options_;
-  const Program* self_ = nullptr;
+  const ir::Program* self_ = nullptr;
   const CommunicationReasons* given_ = nullptr;
-  Program result_;
+  ir::Program result_;
   std::vector<bool> waits_;  // which variables are not written yet
   std::map<Key, Bucket> buckets_;
   CallSite site_;  // of the equations that are written
@@ -308,11 +312,11 @@ class Combining {
 
 }  // namespace
 
-Program combine_collectives(const Program& program, const AxisEnv& axes, const CombineOptions& options,
-                            CommunicationReasons& reasons) {
+ir::Program combine_collectives(const ir::Program& program, const ir::AxisEnv& axes,
+                                const CombineOptions& options, CommunicationReasons& reasons) {
   if (options.threshold_bytes == 0) return program;
   Combining combining(program, axes, options);
-  Program result = combining.run(nullptr, reasons);
+  ir::Program result = combining.run(nullptr, reasons);
   reasons = std::move(combining.reasons_within);
   for (auto& [place, reason] : combining.reasons) reasons[{nullptr, place}] = std::move(reason);
   return result;

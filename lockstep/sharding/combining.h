@@ -23,7 +23,7 @@ struct CombineOptions {
 /// of at most `threshold_bytes` on a device. All-gathers may have different dtypes of the same size.
 /// Equations that need their results move behind the combined collective. Larger all-gathers, and those that
 /// were added by gather_again.h, stay behind these equations.
-Program combine_collectives(const Program& program, const AxisEnv& axes, const CombineOptions& options,
-                            CommunicationReasons& reasons);
+ir::Program combine_collectives(const ir::Program& program, const ir::AxisEnv& axes,
+                                const CombineOptions& options, CommunicationReasons& reasons);
 
 }  // namespace lockstep::sharding

@@ -29,27 +29,27 @@ std::string CommunicationLine::to_string() const {
 namespace {
 
 /// The lines of a program that another one holds, unless `self` is null.
-std::vector<CommunicationLine> lines_of(const Program& program, const Program* self, const AxisEnv& axes,
-                                        const CommunicationReasons& reasons) {
+std::vector<CommunicationLine> lines_of(const ir::Program& program, const ir::Program* self,
+                                        const ir::AxisEnv& axes, const CommunicationReasons& reasons) {
   std::vector<CommunicationLine> lines;
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& equation = program.equations[e];
-    for (const NestedProgram& nested : programs_of(equation)) {
+    const ir::Equation& equation = program.equations[e];
+    for (const ir::NestedProgram& nested : ir::programs_of(equation)) {
       for (CommunicationLine& line : lines_of(*nested.program, nested.program.get(), axes, reasons)) {
         line.equation = e;
         line.times = line.times && nested.times ? std::optional(*line.times * *nested.times) : std::nullopt;
         lines.push_back(std::move(line));
       }
     }
-    const Exchange found = equation.primitive->exchange(equation.params);
+    const ir::Exchange found = equation.primitive->exchange(equation.params);
     if (found.kind.empty() || axes.size(found.axes) == 1) continue;
     CommunicationLine& line = lines.emplace_back();
     line.equation = e;
     line.kind = found.kind;
     line.axes = found.axes;
     line.num_devices = axes.size(found.axes);
-    for (Var var : equation.inputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
-    for (Var var : equation.outputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
+    for (ir::Var var : equation.inputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
+    for (ir::Var var : equation.outputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
     line.site = equation.site;
     if (auto found = reasons.find({self, e}); found != reasons.end()) line.reason = found->second;
   }
@@ -58,7 +58,7 @@ std::vector<CommunicationLine> lines_of(const Program& program, const Program* s
 
 }  // namespace
 
-std::vector<CommunicationLine> communication(const Program& partitioned, const AxisEnv& axes,
+std::vector<CommunicationLine> communication(const ir::Program& partitioned, const ir::AxisEnv& axes,
                                              const CommunicationReasons& reasons) {
   return lines_of(partitioned, nullptr, axes, reasons);
 }
@@ -73,14 +73,14 @@ std::string explain(const std::vector<CommunicationLine>& lines) {
   return text;
 }
 
-std::string describe(const Program& partitioned, const AxisEnv& axes) {
+std::string describe(const ir::Program& partitioned, const ir::AxisEnv& axes) {
   const std::vector<CommunicationLine> lines = communication(partitioned, axes);
-  const std::string text = lockstep::to_string(partitioned);
+  const std::string text = ir::to_string(partitioned);
   // The text of an equation begins in the line after the previous one's; the text of an equation that
   // contains programs has these between its first and last line.
   std::vector<std::size_t> last_lines;
   std::size_t last = 0;
-  for (const Equation& equation : partitioned.equations)
+  for (const ir::Equation& equation : partitioned.equations)
     last_lines.push_back(last +=
                          1 + static_cast<std::size_t>(std::ranges::count(equation.params.text(), '\n')));
   std::string out;

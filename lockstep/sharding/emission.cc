@@ -21,10 +21,11 @@ namespace {
 
 using Kind = ReshardStep::Kind;
 
-bool gives_zeros(const Equation& equation, const std::vector<bool>& zeros) {
-  if (equation.primitive == &full_p()) return equation.params.as<FullParams>().value.real == 0;
-  const auto moved = equation.primitive == &broadcast_in_dim_p() || equation.primitive == &reshape_p() ||
-                     equation.primitive == &convert_element_type_p();
+bool gives_zeros(const ir::Equation& equation, const std::vector<bool>& zeros) {
+  if (equation.primitive == &ir::full_p()) return equation.params.as<ir::FullParams>().value.real == 0;
+  const auto moved = equation.primitive == &ir::broadcast_in_dim_p() ||
+                     equation.primitive == &ir::reshape_p() ||
+                     equation.primitive == &ir::convert_element_type_p();
   return moved && zeros[static_cast<std::size_t>(equation.inputs[0])];
 }
 
@@ -35,21 +36,22 @@ Plan plan_of(const FlatProgram& flat, std::span<const RuledEquation> equations, 
   const std::size_t variables = flat.program.variables.size();
   Plan plan{flat, equations, grid, wanted, enlarged, flat.uses(), std::vector<bool>(variables), {}};
   plan.full.resize(variables);
-  for (const Equation& equation : flat.program.equations) {
-    if (equation.primitive == &full_p()) plan.full[static_cast<std::size_t>(equation.outputs[0])] = &equation;
+  for (const ir::Equation& equation : flat.program.equations) {
+    if (equation.primitive == &ir::full_p())
+      plan.full[static_cast<std::size_t>(equation.outputs[0])] = &equation;
     if (gives_zeros(equation, plan.zeros)) plan.zeros[static_cast<std::size_t>(equation.outputs[0])] = true;
   }
   return plan;
 }
 
 Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_specs) {
-  AxisEnvScope scope(grid_.env());
-  for (Var var : global_.inputs) add_input(var, {wanted(var)});
+  ir::AxisEnvScope scope(grid_.env());
+  for (ir::Var var : global_.inputs) add_input(var, {wanted(var)});
   emit_steps();
   Partitioned result;
-  std::vector<Value> outputs;
+  std::vector<ir::Value> outputs;
   for (std::size_t i = 0; i < global_.outputs.size(); ++i) {
-    const Var var = global_.outputs[i];
+    const ir::Var var = global_.outputs[i];
     site_ = defining_site(var);
     Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
     outputs.push_back(get(var, {split}, [&](const Layout& from) {
@@ -64,15 +66,15 @@ Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_spec
   return result;
 }
 
-std::shared_ptr<const Program> Emission::run_within(const std::vector<Layout>& inputs,
-                                                    const std::vector<Layout>& outputs,
-                                                    CommunicationReasons& reasons) {
+std::shared_ptr<const ir::Program> Emission::run_within(const std::vector<Layout>& inputs,
+                                                        const std::vector<Layout>& outputs,
+                                                        CommunicationReasons& reasons) {
   CallSiteReset reset;
   for (std::size_t i = 0; i < inputs.size(); ++i) add_input(body_.inputs[i], inputs[i]);
   emit_steps();
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    const Var var = body_.outputs[k];
+    const ir::Var var = body_.outputs[k];
     site_ = defining_site(var);
     values.push_back(get(var, outputs[k], [&](const Layout& from) {
       return move_text(fmt::format("result {} of {}", k, body_.name), global_.aval(var), from,
@@ -82,13 +84,13 @@ std::shared_ptr<const Program> Emission::run_within(const std::vector<Layout>& i
     sites_.resize(builder_.program().equations.size(), site_);
   }
   CommunicationReasons within;
-  auto program = std::make_shared<const Program>(without_varying(builder_.finish(values), within));
+  auto program = std::make_shared<const ir::Program>(without_varying(builder_.finish(values), within));
   for (auto& [place, reason] : within)
     reasons[{place.first ? place.first : program.get(), place.second}] = std::move(reason);
   return program;
 }
 
-void Emission::add_input(Var var, const Layout& layout) {
+void Emission::add_input(ir::Var var, const Layout& layout) {
   Aval local = global_.aval(var);
   local.shape = grid_.local_shape(local.shape, layout.split);
   local.varying = grid_.varying(layout);
@@ -107,11 +109,11 @@ void Emission::emit_steps() {
   }
 }
 
-void Emission::add_version(Var var, Layout layout, const Value& value) {
+void Emission::add_version(ir::Var var, Layout layout, const ir::Value& value) {
   versions(var).push_back({std::move(layout), value});
 }
 
-std::pair<std::size_t, double> Emission::cheapest(Var var, const Layout& to) {
+std::pair<std::size_t, double> Emission::cheapest(ir::Var var, const Layout& to) {
   std::pair<std::size_t, double> best{0, 0};
   if (full(var) != nullptr) return best;
   const auto& all = versions(var);
@@ -126,7 +128,7 @@ std::pair<std::size_t, double> Emission::cheapest(Var var, const Layout& to) {
   return best;
 }
 
-Value Emission::get(Var var, const Layout& to, const Why& why) {
+ir::Value Emission::get(ir::Var var, const Layout& to, const Why& why) {
   if (full(var) != nullptr && std::ranges::none_of(versions(var), [&](const Version& version) {
         return version.layout.split == to.split && !version.layout.partial;
       }))
@@ -152,7 +154,7 @@ Value Emission::get(Var var, const Layout& to, const Why& why) {
     } else {
       if (step->kind == Kind::kOnce) {
         now.value = plan_.zeros[static_cast<std::size_t>(var)]
-                        ? lax::pvary(now.value, grid_.names(step->axes))
+                        ? ir::lax::pvary(now.value, grid_.names(step->axes))
                         : resharder_.once(now.value, *step);
       } else if (now.layout.partial) {
         put_together(var, now, *step);
@@ -170,13 +172,13 @@ Value Emission::get(Var var, const Layout& to, const Why& why) {
   return now.value;
 }
 
-Value Emission::written_full(Var var, const Split& split) {
-  FullParams params = full(var)->params.as<FullParams>();
+ir::Value Emission::written_full(ir::Var var, const Split& split) {
+  ir::FullParams params = full(var)->params.as<ir::FullParams>();
   params.shape = grid_.local_shape(global_.aval(var).shape, split);
-  return builder_.emit(full_p(), OpParams::of(std::move(params)), {}).front();
+  return builder_.emit(ir::full_p(), ir::OpParams::of(std::move(params)), {}).front();
 }
 
-void Emission::put_together(Var var, Version& now, const ReshardStep& step) {
+void Emission::put_together(ir::Var var, Version& now, const ReshardStep& step) {
   const Partly& of = partly_.at(var);
   sites_.resize(builder_.program().equations.size(), site_);
   {
@@ -184,7 +186,7 @@ void Emission::put_together(Var var, Version& now, const ReshardStep& step) {
     now.value = resharder_.exchange(now.value, step);
   }
   sites_.resize(builder_.program().equations.size(), of.site);
-  const std::vector<Equation>& written = builder_.program().equations;
+  const std::vector<ir::Equation>& written = builder_.program().equations;
   for (std::size_t e = written.size(); e-- > 0;) {
     if (written[e].primitive->exchange(written[e].params).kind.empty()) continue;
     reasons_[e] = of.reason;
@@ -192,13 +194,13 @@ void Emission::put_together(Var var, Version& now, const ReshardStep& step) {
   }
 }
 
-Split Emission::cheap_split(Var var) {
+Split Emission::cheap_split(ir::Var var) {
   return cheapest(var, {wanted(var)}).second == 0 ? wanted(var)
                                                   : reduced_split(versions(var).front().layout, wanted(var));
 }
 
-void Emission::place(const Equation& equation) {
-  const Var from = equation.inputs[0], to = equation.outputs[0];
+void Emission::place(const ir::Equation& equation) {
+  const ir::Var from = equation.inputs[0], to = equation.outputs[0];
   const Split given = placed_split(equation, grid_, global_.aval(to).shape);
   CallSiteScope site(equation.site);
   auto brought = [&](const Split& needed, const char* what) {
@@ -206,22 +208,22 @@ void Emission::place(const Equation& equation) {
       return move_text(what, global_.aval(from), now, needed, grid_) + ": so its spec asks";
     });
   };
-  if (equation.primitive == &to_global_p()) {
+  if (equation.primitive == &ir::to_global_p()) {
     const Split part = behind(wanted(to), given);
     add_version(to, {in_front(given, part)}, brought(part, "a result of shard_map"));
-  } else if (equation.primitive == &to_local_p()) {
+  } else if (equation.primitive == &ir::to_local_p()) {
     add_version(to, {wanted(to)}, brought(in_front(given, wanted(to)), "an argument of shard_map"));
   } else {
     // Unconstrained dimensions keep the split that the propagation gave them.
-    const bool open = equation.params.as<PlacementParams>().unconstrained.has_value();
+    const bool open = equation.params.as<ir::PlacementParams>().unconstrained.has_value();
     const Split& needed = open ? wanted(to) : given;
     add_version(to, {needed}, brought(needed, "the operand of with_sharding_constraint"));
   }
 }
 
 void Emission::emit(const RuledEquation& ruled) {
-  const Equation& equation = *ruled.equation;
-  if (is_placement(*equation.primitive)) return place(equation);
+  const ir::Equation& equation = *ruled.equation;
+  if (ir::is_placement(*equation.primitive)) return place(equation);
   Choice choice = choose_factors(global_, ruled, plan_.wanted, grid_,
                                  {.operand = [&](std::size_t i, const Layout& needed) {
                                    return lowest_cost(equation.inputs[i], needed);
@@ -231,16 +233,16 @@ void Emission::emit(const RuledEquation& ruled) {
   ChosenEquation chosen{global_, grid_, ruled, choice, plan_.wanted};
   chosen.compare([&](std::size_t i, const Layout& needed) { return bringing(equation.inputs[i], needed); });
   CallSiteScope site(equation.site);
-  std::vector<Value> operands;
+  std::vector<ir::Value> operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Var var = equation.inputs[i];
+    const ir::Var var = equation.inputs[i];
     const Layout to = needed(ruled, factors, passing, i);
     warn_of_whole(chosen, i, to);
     operands.push_back(get(var, to, [&](const Layout& from) { return chosen.reason_of_operand(i, from); }));
   }
   const std::size_t before = builder_.program().equations.size();
-  const std::vector<Value> results = written(ruled, factors, operands);
-  const std::vector<Equation>& equations = builder_.program().equations;
+  const std::vector<ir::Value> results = written(ruled, factors, operands);
+  const std::vector<ir::Equation>& equations = builder_.program().equations;
   for (std::size_t e = before; e < equations.size(); ++e) {
     if (ruled.rule.write && !equations[e].primitive->exchange(equations[e].params).kind.empty())
       reasons_[e] = chosen.reason_of_exchange();
@@ -252,44 +254,44 @@ void Emission::emit(const RuledEquation& ruled) {
   }
 }
 
-std::vector<Value> Emission::written(const RuledEquation& ruled, const std::vector<Axes>& factors,
-                                     std::span<const Value> operands) {
-  const Equation& equation = *ruled.equation;
+std::vector<ir::Value> Emission::written(const RuledEquation& ruled, const std::vector<Axes>& factors,
+                                         std::span<const ir::Value> operands) {
+  const ir::Equation& equation = *ruled.equation;
   std::vector<Shape> operand_shapes, result_shapes;
-  for (const Value& operand : operands) operand_shapes.push_back(operand.aval().shape);
+  for (const ir::Value& operand : operands) operand_shapes.push_back(operand.aval().shape);
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) {
     const Aval& aval = global_.aval(equation.outputs[i]);
     result_shapes.push_back(grid_.local_shape(aval.shape, ruled.result_layout(i, factors).split));
   }
   const bool any_split = std::ranges::any_of(factors, [](const Axes& axes) { return !axes.empty(); });
-  OpParams params = any_split && ruled.rule.localize
-                        ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
-                        : equation.params;
-  if (equation.primitive == &debug_p() && ruled.forbidden.empty()) {
-    DebugParams same = params.as<DebugParams>();
+  ir::OpParams params = any_split && ruled.rule.localize
+                            ? ruled.rule.localize(equation.params, operand_shapes, result_shapes)
+                            : equation.params;
+  if (equation.primitive == &ir::debug_p() && ruled.forbidden.empty()) {
+    ir::DebugParams same = params.as<ir::DebugParams>();
     same.once = true;
-    params = OpParams::of(std::move(same));
+    params = ir::OpParams::of(std::move(same));
   }
-  const bool first_calls = equation.primitive == &io_callback_p() && ruled.forbidden.empty();
+  const bool first_calls = equation.primitive == &ir::io_callback_p() && ruled.forbidden.empty();
   if (first_calls) {
-    CallbackParams same = params.as<CallbackParams>();
+    ir::CallbackParams same = params.as<ir::CallbackParams>();
     same.once = true;
-    params = OpParams::of(std::move(same));
+    params = ir::OpParams::of(std::move(same));
   }
-  std::vector<Value> results = any_split && ruled.rule.write
-                                   ? ruled.rule.write(params, operands, places(ruled, factors))
-                                   : builder_.emit(*equation.primitive, std::move(params), operands);
+  std::vector<ir::Value> results = any_split && ruled.rule.write
+                                       ? ruled.rule.write(params, operands, places(ruled, factors))
+                                       : builder_.emit(*equation.primitive, std::move(params), operands);
   if (first_calls) {
     // The others have zeros.
     std::vector<std::string> names;
     for (const auto& axis : grid_.env().axes()) names.push_back(axis.first);
     const Axes axes = grid_.axes(names);
-    for (Value& result : results) {
+    for (ir::Value& result : results) {
       if (axes.empty()) continue;
-      const auto how =
-          result.aval().dtype == DType::kBool ? ShardingRule::Combine::kMax : ShardingRule::Combine::kSum;
+      const auto how = result.aval().dtype == DType::kBool ? ir::ShardingRule::Combine::kMax
+                                                           : ir::ShardingRule::Combine::kSum;
       result =
-          resharder_.exchange(lax::pvary(result, grid_.names(axes)), {Kind::kAllReduce, axes, 0, 0, how});
+          resharder_.exchange(ir::lax::pvary(result, grid_.names(axes)), {Kind::kAllReduce, axes, 0, 0, how});
     }
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -305,8 +307,8 @@ std::vector<Value> Emission::written(const RuledEquation& ruled, const std::vect
 
 void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, const Layout& to) {
   constexpr std::int64_t kLarge = 1 << 20;
-  const Equation& equation = *chosen.ruled.equation;
-  const Var var = equation.inputs[operand];
+  const ir::Equation& equation = *chosen.ruled.equation;
+  const ir::Var var = equation.inputs[operand];
   if (equation.outputs.empty() || full(var) != nullptr) return;
   const Aval& result = global_.aval(equation.outputs[0]);
   const std::int64_t bytes =
@@ -329,7 +331,7 @@ void Emission::warn_of_whole(const ChosenEquation& chosen, std::size_t operand, 
                                   chosen.reason_of_operand(operand, from)));
 }
 
-PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>& factors) {
+ir::PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>& factors) {
   auto axes = [&](int factor) -> const Axes& { return factors[static_cast<std::size_t>(factor)]; };
   return {
       .is_split = [=](int factor) { return !axes(factor).empty(); },
@@ -341,26 +343,26 @@ PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Axes>&
             return resharder_.start(axes(factor), size / grid_.size(axes(factor)), dtype);
           },
       .window =
-          [=, this](const Value& part, std::size_t dimension, int factor, const PartWindows& windows,
-                    const std::optional<Value>& fill) {
+          [=, this](const ir::Value& part, std::size_t dimension, int factor, const ir::PartWindows& windows,
+                    const std::optional<ir::Value>& fill) {
             return window_of(resharder_, grid_, part, dimension, axes(factor), windows, fill);
           },
       .permute =
-          [=, this](const Value& x, int factor, std::vector<std::pair<int, int>> pairs) {
-            return lax::ppermute(x, grid_.names(axes(factor)), std::move(pairs));
+          [=, this](const ir::Value& x, int factor, std::vector<std::pair<int, int>> pairs) {
+            return ir::lax::ppermute(x, grid_.names(axes(factor)), std::move(pairs));
           },
       .all_gather =
-          [=, this](const Value& x, std::size_t dimension, int factor) {
+          [=, this](const ir::Value& x, std::size_t dimension, int factor) {
             return resharder_.exchange(x, {Kind::kAllGather, axes(factor), dimension});
           },
       .all_reduce =
-          [=, this](const Value& x, ShardingRule::Combine combine, int factor) {
+          [=, this](const ir::Value& x, ir::ShardingRule::Combine combine, int factor) {
             return resharder_.exchange(x, {Kind::kAllReduce, axes(factor), 0, 0, combine});
           },
   };
 }
 
-CallSite Emission::defining_site(Var var) const {
+CallSite Emission::defining_site(ir::Var var) const {
   for (const RuledEquation& ruled : plan_.equations) {
     if (std::ranges::find(ruled.equation->outputs, var) != ruled.equation->outputs.end())
       return ruled.equation->site;
@@ -368,20 +370,20 @@ CallSite Emission::defining_site(Var var) const {
   return {};
 }
 
-Program Emission::without_varying(Program program, CommunicationReasons& reasons) const {
-  std::vector<Var> same(program.variables.size());
-  for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<Var>(v);
-  auto rename = [&same](std::vector<Var>& vars) {
-    for (Var& var : vars) var = same[static_cast<std::size_t>(var)];
+ir::Program Emission::without_varying(ir::Program program, CommunicationReasons& reasons) const {
+  std::vector<ir::Var> same(program.variables.size());
+  for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<ir::Var>(v);
+  auto rename = [&same](std::vector<ir::Var>& vars) {
+    for (ir::Var& var : vars) var = same[static_cast<std::size_t>(var)];
   };
   const std::vector<bool> needed = needed_equations(program);
-  std::vector<Equation> kept;
+  std::vector<ir::Equation> kept;
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
     if (!needed[e]) continue;
-    Equation& equation = program.equations[e];
+    ir::Equation& equation = program.equations[e];
     rename(equation.inputs);
     equation.site = sites_[e];
-    if (equation.primitive == &pvary_p()) {
+    if (equation.primitive == &ir::pvary_p()) {
       same[static_cast<std::size_t>(equation.outputs[0])] = equation.inputs[0];
       continue;
     }

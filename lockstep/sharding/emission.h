@@ -30,10 +30,10 @@ struct Plan {
   const Grid& grid;
   const std::vector<Split>& wanted;  ///< the split of each variable
   const EnlargedValues& enlarged;
-  Uses uses;                          ///< of each variable
-  std::vector<bool> zeros;            ///< which variables contain only zeros
-  std::vector<const Equation*> full;  ///< the equations of variables that are filled with one number; null
-                                      ///< for other variables
+  ir::Uses uses;                          ///< of each variable
+  std::vector<bool> zeros;                ///< which variables contain only zeros
+  std::vector<const ir::Equation*> full;  ///< the equations of variables that are filled with one number;
+                                          ///< null for other variables
   std::int64_t gathered_for_loops_bytes = 0;
 };
 
@@ -55,14 +55,14 @@ class Emission {
   Partitioned run(std::span<const std::optional<PartitionSpec>> out_specs);
 
   /// Writes the program of an equation, with these layouts of its inputs and outputs.
-  std::shared_ptr<const Program> run_within(const std::vector<Layout>& inputs,
-                                            const std::vector<Layout>& outputs,
-                                            CommunicationReasons& reasons);
+  std::shared_ptr<const ir::Program> run_within(const std::vector<Layout>& inputs,
+                                                const std::vector<Layout>& outputs,
+                                                CommunicationReasons& reasons);
 
  private:
   struct Version {
     Layout layout;
-    Value value;
+    ir::Value value;
     bool is_exchanged = false;  ///< it was received from other devices
   };
 
@@ -72,17 +72,17 @@ class Emission {
     CallSite site;
   };
 
-  void add_input(Var var, const Layout& layout);
+  void add_input(ir::Var var, const Layout& layout);
 
   /// For a loop's carry, input `in` and output `out`: the partial state that it could have if it were reduced
   /// only after the loop. This is possible for a sum to which each step adds a term.
   Partial accumulated(std::size_t in, std::size_t out);
-  Partial accumulated(Var carry, Var sum);
+  Partial accumulated(ir::Var carry, ir::Var sum);
 
   /// A program that was written, the layouts of its inputs and outputs, and the sums that it leaves to be
   /// reduced after its loop.
   struct Written {
-    std::shared_ptr<const Program> program;
+    std::shared_ptr<const ir::Program> program;
     std::vector<Layout> inputs, outputs;
     CommunicationReasons reasons;
     std::vector<std::string> warnings;
@@ -107,10 +107,11 @@ class Emission {
     std::vector<std::pair<std::size_t, std::size_t>> carries;
     std::vector<std::size_t> constants;
   };
-  LoopValues loop_values(const FlatBody::Step& step, std::span<const NestedLink> links, int program) const;
+  LoopValues loop_values(const FlatBody::Step& step, std::span<const ir::NestedLink> links,
+                         int program) const;
 
   /// Whether the program that the value goes to uses it.
-  bool is_used_within(const FlatBody::Step& step, const NestedLink& link) const;
+  bool is_used_within(const FlatBody::Step& step, const ir::NestedLink& link) const;
 
   /// Writes a program such that work that is not needed in each step of its loop is moved out of the loop.
   Written write_within(const FlatBody& body, std::vector<Layout> inputs, std::vector<Layout> outputs,
@@ -131,57 +132,57 @@ class Emission {
 
   /// The layouts of the equation's operands and results: those of the programs' inputs and outputs. Fails if
   /// the two ends of a link have different ones.
-  void take_layouts(const FlatBody::Step& step, std::span<const NestedLink> links,
+  void take_layouts(const FlatBody::Step& step, std::span<const ir::NestedLink> links,
                     std::span<const Written> written, std::vector<Layout>& given,
                     std::vector<Layout>& got) const;
 
   static std::vector<Layout> layouts(const std::vector<Split>& splits);
 
-  const Split& wanted(Var var) const { return plan_.wanted[static_cast<std::size_t>(var)]; }
-  std::vector<Version>& versions(Var var) { return versions_[static_cast<std::size_t>(var)]; }
+  const Split& wanted(ir::Var var) const { return plan_.wanted[static_cast<std::size_t>(var)]; }
+  std::vector<Version>& versions(ir::Var var) { return versions_[static_cast<std::size_t>(var)]; }
 
-  void add_version(Var var, Layout layout, const Value& value);
+  void add_version(ir::Var var, Layout layout, const ir::Value& value);
 
   /// The version from which the layout can be made at the lowest cost, and that cost.
-  std::pair<std::size_t, double> cheapest(Var var, const Layout& to);
+  std::pair<std::size_t, double> cheapest(ir::Var var, const Layout& to);
 
   /// How the variable can be computed again in the layout, if that costs less than to move a version of it.
-  std::optional<ComputedAgain> cheaper_again(Var var, const Layout& to);
+  std::optional<ComputedAgain> cheaper_again(ir::Var var, const Layout& to);
 
   /// The lower of both costs.
-  double lowest_cost(Var var, const Layout& to);
+  double lowest_cost(ir::Var var, const Layout& to);
 
   /// Adds a version that is computed again. `instead_of`: the move that it replaces.
-  void compute_again(Var var, const std::vector<Axes>& factors, const std::string& instead_of);
+  void compute_again(ir::Var var, const std::vector<Axes>& factors, const std::string& instead_of);
 
   /// How an operand is brought to a layout, for texts.
-  Bringing bringing(Var var, const Layout& to);
-  void add_moves_again(Var var, const std::vector<Axes>& factors, std::vector<Bringing::Move>& moves);
+  Bringing bringing(ir::Var var, const Layout& to);
+  void add_moves_again(ir::Var var, const std::vector<Axes>& factors, std::vector<Bringing::Move>& moves);
 
   /// The reason for converting a value from one layout to the required one.
   using Why = std::function<std::string(const Layout& from)>;
 
   /// The variable in this layout. Intermediate versions are kept for later uses.
-  Value get(Var var, const Layout& to, const Why& why);
+  ir::Value get(ir::Var var, const Layout& to, const Why& why);
 
-  const Equation* full(Var var) const { return plan_.full[static_cast<std::size_t>(var)]; }
+  const ir::Equation* full(ir::Var var) const { return plan_.full[static_cast<std::size_t>(var)]; }
 
   /// A value that is filled with one number is free in any split.
-  Value written_full(Var var, const Split& split);
+  ir::Value written_full(ir::Var var, const Split& split);
 
   /// Applies a reshard step. If it reduces axes over which the variable is partial, the collective gets the
   /// reason and call site of the equation that made the variable partial.
-  void put_together(Var var, Version& now, const ReshardStep& step);
+  void put_together(ir::Var var, Version& now, const ReshardStep& step);
 
   /// Stores the reason of the last equation, which is a collective.
   void note(std::string reason) { reasons_[builder_.program().equations.size() - 1] = std::move(reason); }
 
   /// The wanted split if it is free, else the split in which the variable was computed.
-  Split cheap_split(Var var);
+  Split cheap_split(ir::Var var);
 
   /// A placement only changes the split of its operand or result. Axes that are not manual follow those of
   /// the placement.
-  void place(const Equation& equation);
+  void place(const ir::Equation& equation);
 
   /// The operands that an equation uses without reducing them, and the resulting partial state of its result.
   struct Passing {
@@ -198,11 +199,11 @@ class Emission {
 
   /// Whether the equation combines these operands only with known numbers. Then deferring the reduction can
   /// still pay off later, even if it saves nothing here.
-  bool moves_or_scales(const Equation& equation, const std::vector<std::size_t>& operands) const;
+  bool moves_or_scales(const ir::Equation& equation, const std::vector<std::size_t>& operands) const;
 
   /// Which of the operands in which the equation is linear are partial. All but zeros must be so in the same
   /// way.
-  Passing partial_among(const Equation& equation, const std::vector<std::size_t>& operands);
+  Passing partial_among(const ir::Equation& equation, const std::vector<std::size_t>& operands);
 
   /// The cost of converting the operands for the equation, and its result to the wanted split; infinite if
   /// the result would be partial in two ways.
@@ -217,7 +218,7 @@ class Emission {
 
   /// The positions that the equation's rule gets for these axes of its factors. Must not outlive the
   /// arguments.
-  PartPlaces places(const RuledEquation& ruled, const std::vector<Axes>& factors);
+  ir::PartPlaces places(const RuledEquation& ruled, const std::vector<Axes>& factors);
 
   /// Adds a warning if the devices along an axis all compute the same large result, because an operand that
   /// is split over the axis is converted to this layout.
@@ -226,33 +227,33 @@ class Emission {
   void emit(const RuledEquation& ruled);
 
   /// Writes what a device computes of an equation whose factors have these axes.
-  std::vector<Value> written(const RuledEquation& ruled, const std::vector<Axes>& factors,
-                             std::span<const Value> operands);
+  std::vector<ir::Value> written(const RuledEquation& ruled, const std::vector<Axes>& factors,
+                                 std::span<const ir::Value> operands);
 
-  CallSite defining_site(Var var) const;
+  CallSite defining_site(ir::Var var) const;
 
   /// Removes pvary equations and the marks of varying axes, which are not needed after partitioning. The
   /// equations get the call sites of those that they came from, whatever scope surrounds the partitioner.
-  Program without_varying(Program program, CommunicationReasons& reasons) const;
+  ir::Program without_varying(ir::Program program, CommunicationReasons& reasons) const;
 
   /// The equations that an output needs or that have an effect; all if nothing was computed again.
-  std::vector<bool> needed_equations(const Program& program) const;
+  std::vector<bool> needed_equations(const ir::Program& program) const;
 
   const Plan& plan_;
   const FlatBody& body_;
-  const Program& global_;  // the flat one
+  const ir::Program& global_;  // the flat one
   const Grid& grid_;
-  Builder builder_;
+  ir::Builder builder_;
   Resharder resharder_;
   std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
   std::vector<CallSite> sites_;                 // of each equation in the builder
   std::map<std::size_t, std::string> reasons_;  // by the place in the builder
-  std::map<Var, Partly> partly_;                // of global variables that are partial
-  std::map<Var, std::vector<Layout>> brought_;  // what was brought by collectives to these layouts
-  CallSite site_;                               // of the step that is written
-  std::string instead_of_;                      // the move that computing a value again replaces
-  bool computed_again_ = false;                 // some value, so that its first version may be unused
-  CommunicationReasons within_;                 // of the programs that its equations hold
+  std::map<ir::Var, Partly> partly_;            // of global variables that are partial
+  std::map<ir::Var, std::vector<Layout>> brought_;  // what was brought by collectives to these layouts
+  CallSite site_;                                   // of the step that is written
+  std::string instead_of_;                          // the move that computing a value again replaces
+  bool computed_again_ = false;                     // some value, so that its first version may be unused
+  CommunicationReasons within_;                     // of the programs that its equations hold
   std::vector<std::string> warnings_;
 };
 

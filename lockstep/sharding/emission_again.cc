@@ -10,25 +10,25 @@
 
 namespace lockstep::sharding {
 
-std::optional<ComputedAgain> Emission::cheaper_again(Var var, const Layout& to) {
+std::optional<ComputedAgain> Emission::cheaper_again(ir::Var var, const Layout& to) {
   if (to.partial || plan_.enlarged.maker(var) == nullptr) return std::nullopt;
   const double moving = cheapest(var, to).second;
   if (moving == 0) return std::nullopt;
-  return plan_.enlarged.again(var, to.split, moving, [this](Var each, const Layout& needed) {
+  return plan_.enlarged.again(var, to.split, moving, [this](ir::Var each, const Layout& needed) {
     return cheapest(each, needed).second;
   });
 }
 
-double Emission::lowest_cost(Var var, const Layout& to) {
+double Emission::lowest_cost(ir::Var var, const Layout& to) {
   const auto again = cheaper_again(var, to);
   return again ? again->cost : cheapest(var, to).second;
 }
 
-void Emission::compute_again(Var var, const std::vector<Axes>& factors, const std::string& instead_of) {
+void Emission::compute_again(ir::Var var, const std::vector<Axes>& factors, const std::string& instead_of) {
   const RuledEquation& ruled = *plan_.enlarged.maker(var);
-  const Equation& equation = *ruled.equation;
+  const ir::Equation& equation = *ruled.equation;
   const std::string outer = std::exchange(instead_of_, instead_of);
-  std::vector<Value> operands;
+  std::vector<ir::Value> operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const Layout to = ruled.operand_layout(i, factors);
     operands.push_back(get(equation.inputs[i], to, [&](const Layout& from) {
@@ -41,13 +41,13 @@ void Emission::compute_again(Var var, const std::vector<Axes>& factors, const st
   instead_of_ = outer;
   sites_.resize(builder_.program().equations.size(), site_);
   CallSiteScope site(equation.site);
-  const Value value = written(ruled, factors, operands).front();
+  const ir::Value value = written(ruled, factors, operands).front();
   sites_.resize(builder_.program().equations.size(), equation.site);
   add_version(var, ruled.result_layout(0, factors), value);
   computed_again_ = true;
 }
 
-Bringing Emission::bringing(Var var, const Layout& to) {
+Bringing Emission::bringing(ir::Var var, const Layout& to) {
   if (full(var) != nullptr) return {to};
   Bringing bringing{versions(var)[cheapest(var, to).first].layout};
   if (const auto again = cheaper_again(var, to))
@@ -55,12 +55,12 @@ Bringing Emission::bringing(Var var, const Layout& to) {
   return bringing;
 }
 
-void Emission::add_moves_again(Var var, const std::vector<Axes>& factors,
+void Emission::add_moves_again(ir::Var var, const std::vector<Axes>& factors,
                                std::vector<Bringing::Move>& moves) {
   const RuledEquation& ruled = *plan_.enlarged.maker(var);
-  const Equation& equation = *ruled.equation;
+  const ir::Equation& equation = *ruled.equation;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Var input = equation.inputs[i];
+    const ir::Var input = equation.inputs[i];
     const Layout to = ruled.operand_layout(i, factors);
     if (full(input) != nullptr) continue;
     if (const auto again = cheaper_again(input, to)) {
@@ -75,18 +75,18 @@ void Emission::add_moves_again(Var var, const std::vector<Axes>& factors,
   }
 }
 
-std::vector<bool> Emission::needed_equations(const Program& program) const {
+std::vector<bool> Emission::needed_equations(const ir::Program& program) const {
   std::vector<bool> needed(program.equations.size(), !computed_again_);
   if (!computed_again_) return needed;
   std::vector<bool> is_used(program.variables.size());
-  for (Var var : program.outputs) is_used[static_cast<std::size_t>(var)] = true;
+  for (ir::Var var : program.outputs) is_used[static_cast<std::size_t>(var)] = true;
   for (std::size_t e = program.equations.size(); e-- > 0;) {
-    const Equation& equation = program.equations[e];
-    needed[e] = has_effect(equation) || std::ranges::any_of(equation.outputs, [&](Var var) {
+    const ir::Equation& equation = program.equations[e];
+    needed[e] = ir::has_effect(equation) || std::ranges::any_of(equation.outputs, [&](ir::Var var) {
                   return is_used[static_cast<std::size_t>(var)];
                 });
     if (!needed[e]) continue;
-    for (Var var : equation.inputs) is_used[static_cast<std::size_t>(var)] = true;
+    for (ir::Var var : equation.inputs) is_used[static_cast<std::size_t>(var)] = true;
   }
   return needed;
 }

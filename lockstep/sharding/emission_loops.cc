@@ -12,26 +12,26 @@
 namespace lockstep::sharding {
 
 Partial Emission::accumulated(std::size_t in, std::size_t out) {
-  const Var carry = body_.inputs[in];
+  const ir::Var carry = body_.inputs[in];
   if (plan_.uses.count(carry) != 1) return {};
   return accumulated(carry, body_.outputs[out]);
 }
 
-Partial Emission::accumulated(Var carry, Var sum) {
+Partial Emission::accumulated(ir::Var carry, ir::Var sum) {
   for (const FlatBody::Step& step : body_.steps) {
     if (step.nested) {
       // The sum of a loop within, which begins with this one's.
-      const auto has = [](const std::vector<Var>& vars, Var var) {
+      const auto has = [](const std::vector<ir::Var>& vars, ir::Var var) {
         return std::ranges::find(vars, var) != vars.end();
       };
       if (has(step.nested->outputs, sum) && has(step.nested->inputs, carry))
         return versions(sum).front().layout.partial;
       continue;
     }
-    const Equation& equation = *plan_.equations[step.place].equation;
-    if (equation.primitive != &add_p() || equation.outputs[0] != sum) continue;
+    const ir::Equation& equation = *plan_.equations[step.place].equation;
+    if (equation.primitive != &ir::add_p() || equation.outputs[0] != sum) continue;
     for (std::size_t i : {0U, 1U}) {
-      const Var one = equation.inputs[i], other = equation.inputs[1 - i];
+      const ir::Var one = equation.inputs[i], other = equation.inputs[1 - i];
       if (one == carry) return versions(other).front().layout.partial;
       if (const Partial partial = accumulated(carry, one)) return partial;
     }
@@ -53,7 +53,7 @@ std::vector<Emission::Written::Sum> Emission::sums_behind(const LoopValues& valu
 std::vector<Emission::Brought> Emission::brought_before(const LoopValues& values) {
   std::vector<Brought> all;
   for (std::size_t in : values.constants) {
-    const Var var = body_.inputs[in];
+    const ir::Var var = body_.inputs[in];
     const auto found = brought_.find(var);
     if (found == brought_.end()) continue;
     const Layout& from = versions(var).front().layout;
@@ -76,13 +76,13 @@ std::vector<Emission::Brought> Emission::brought_before(const LoopValues& values
   return all;
 }
 
-bool Emission::is_used_within(const FlatBody::Step& step, const NestedLink& link) const {
+bool Emission::is_used_within(const FlatBody::Step& step, const ir::NestedLink& link) const {
   return plan_.uses.is_used(step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to]);
 }
 
-Emission::LoopValues Emission::loop_values(const FlatBody::Step& step, std::span<const NestedLink> links,
+Emission::LoopValues Emission::loop_values(const FlatBody::Step& step, std::span<const ir::NestedLink> links,
                                            int program) const {
-  using Link = NestedLink;
+  using Link = ir::NestedLink;
   LoopValues values;
   const bool is_loop = std::ranges::any_of(links, [](const Link& link) {
     return link.kind == Link::Kind::kSlice ||
@@ -91,7 +91,7 @@ Emission::LoopValues Emission::loop_values(const FlatBody::Step& step, std::span
   if (!is_loop) return values;
   for (const Link& link : links) {
     if (link.from_program == program && link.to_program == program) {
-      const std::vector<Link> uses = uses_within(links, program, link.from);
+      const std::vector<Link> uses = ir::uses_within(links, program, link.from);
       const bool is_own = std::ranges::none_of(uses, [&](const Link& use) {
         return use.to_program != program && use.to_program != Link::kEquation && is_used_within(step, use);
       });
@@ -102,7 +102,7 @@ Emission::LoopValues Emission::loop_values(const FlatBody::Step& step, std::span
     const bool has_other_source = std::ranges::any_of(links, [&](const Link& other) {
       return &other != &link && other.to_program == program && other.to == link.to;
     });
-    if (!has_other_source && uses_within(links, Link::kEquation, link.from).size() == 1)
+    if (!has_other_source && ir::uses_within(links, Link::kEquation, link.from).size() == 1)
       values.constants.push_back(link.to);
   }
   return values;
@@ -125,7 +125,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
     other.warnings = std::move(again.warnings_);
     const std::size_t before = sums.size();
     std::erase_if(sums, [&](Written::Sum& sum) {
-      const Var var = body.outputs[sum.out];
+      const ir::Var var = body.outputs[sum.out];
       const bool stays = again.versions(var).front().layout == outputs[sum.out];
       if (stays) sum.why = again.partly_.at(var);
       if (!stays) inputs[sum.in].partial = outputs[sum.out].partial = {};
@@ -139,19 +139,19 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
 }
 
 void Emission::emit_nested(const FlatBody::Step& step) {
-  using Link = NestedLink;
-  const Equation& equation = *step.nested;
-  const NestedRules& rules = *equation.primitive->nested;
+  using Link = ir::NestedLink;
+  const ir::Equation& equation = *step.nested;
+  const ir::NestedRules& rules = *equation.primitive->nested;
   const std::vector<Link> links = rules.links(equation.params);
   std::vector<Split> operands, results;
-  for (Var var : equation.inputs) operands.emplace_back(global_.aval(var).shape.size());
-  for (Var var : equation.outputs) results.push_back(wanted(var));
+  for (ir::Var var : equation.inputs) operands.emplace_back(global_.aval(var).shape.size());
+  for (ir::Var var : equation.outputs) results.push_back(wanted(var));
   std::vector<std::vector<Split>> inputs, outputs;
   for (const FlatBody& body : step.bodies) {
     auto& in = inputs.emplace_back();
     auto& out = outputs.emplace_back();
-    for (Var var : body.inputs) in.push_back(wanted(var));
-    for (Var var : body.outputs) out.emplace_back(global_.aval(var).shape.size());
+    for (ir::Var var : body.inputs) in.push_back(wanted(var));
+    for (ir::Var var : body.outputs) out.emplace_back(global_.aval(var).shape.size());
   }
   auto at = [](std::vector<std::vector<Split>>& splits, int program, std::size_t i) -> Split& {
     return splits[static_cast<std::size_t>(program)][i];
@@ -187,12 +187,12 @@ void Emission::emit_nested(const FlatBody::Step& step) {
       results[link.to] = at(outputs, link.from_program, link.from);
   }
   std::vector<Written> written;
-  std::vector<std::shared_ptr<const Program>> programs;
+  std::vector<std::shared_ptr<const ir::Program>> programs;
   for (std::size_t p = 0; p < step.bodies.size(); ++p) {
     Written& each = written.emplace_back(write_within(step.bodies[p], layouts(inputs[p]), layouts(outputs[p]),
                                                       loop_values(step, links, static_cast<int>(p))));
     for (const Written::Sum& sum : each.sums) {
-      for (const Link& use : uses_within(links, static_cast<int>(p), sum.out)) {
+      for (const Link& use : ir::uses_within(links, static_cast<int>(p), sum.out)) {
         if (use.to_program == Link::kEquation) partly_[equation.outputs[use.to]] = sum.why;
       }
     }
@@ -203,9 +203,9 @@ void Emission::emit_nested(const FlatBody::Step& step) {
   std::vector<Layout> given = layouts(operands), got = layouts(results);
   take_layouts(step, links, written, given, got);
   CallSiteScope site(equation.site);
-  std::vector<Value> values;
+  std::vector<ir::Value> values;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Var var = equation.inputs[i];
+    const ir::Var var = equation.inputs[i];
     values.push_back(get(var, given[i], [&](const Layout& from) {
       return move_text(fmt::format("operand {} of {}", i, equation.primitive->name), global_.aval(var), from,
                        given[i].split, grid_) +
@@ -217,10 +217,10 @@ void Emission::emit_nested(const FlatBody::Step& step) {
   for (std::size_t i = 0; i < values.size(); ++i) add_version(equation.outputs[i], got[i], values[i]);
 }
 
-void Emission::take_layouts(const FlatBody::Step& step, std::span<const NestedLink> links,
+void Emission::take_layouts(const FlatBody::Step& step, std::span<const ir::NestedLink> links,
                             std::span<const Written> written, std::vector<Layout>& given,
                             std::vector<Layout>& got) const {
-  using Link = NestedLink;
+  using Link = ir::NestedLink;
   const auto at = [&](int program) -> const Written& { return written[static_cast<std::size_t>(program)]; };
   const auto whole = [](Layout layout, Link::Kind kind) {
     if (kind != Link::Kind::kSame) layout.split.insert(layout.split.begin(), Axes());
@@ -241,8 +241,8 @@ void Emission::take_layouts(const FlatBody::Step& step, std::span<const NestedLi
         is_operand ? given[link.from] : whole(at(link.from_program).outputs[link.from], link.kind);
     const Layout& to = is_result ? got[link.to] : whole(at(link.to_program).inputs[link.to], link.kind);
     if (from == to) continue;
-    const Var var = is_result ? step.nested->outputs[link.to]
-                              : step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to];
+    const ir::Var var = is_result ? step.nested->outputs[link.to]
+                                  : step.bodies[static_cast<std::size_t>(link.to_program)].inputs[link.to];
     fail_internally("{}, but both ends must have one layout (at {})",
                     move_text(fmt::format("[{}] a value within the equation", step.nested->primitive->name),
                               global_.aval(var), from, to.split, grid_),

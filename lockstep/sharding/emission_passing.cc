@@ -15,7 +15,7 @@ Layout Emission::with(Layout layout, const Partial& more) {
 }
 
 Emission::Passing Emission::passed_on(const RuledEquation& ruled, std::vector<Axes>& factors) {
-  const Equation& equation = *ruled.equation;
+  const ir::Equation& equation = *ruled.equation;
   for (const std::vector<std::size_t>& group : equation.primitive->linear.together) {
     std::vector<std::size_t> operands = group;
     for (std::size_t i = 0; group.empty() && i < equation.inputs.size(); ++i) operands.push_back(i);
@@ -34,7 +34,7 @@ Emission::Passing Emission::passed_on(const RuledEquation& ruled, std::vector<Ax
   return {};
 }
 
-bool Emission::moves_or_scales(const Equation& equation, const std::vector<std::size_t>& operands) const {
+bool Emission::moves_or_scales(const ir::Equation& equation, const std::vector<std::size_t>& operands) const {
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const bool is_operand = std::ranges::find(operands, i) != operands.end();
     if (!is_operand && full(equation.inputs[i]) == nullptr) return false;
@@ -42,12 +42,12 @@ bool Emission::moves_or_scales(const Equation& equation, const std::vector<std::
   return true;
 }
 
-Emission::Passing Emission::partial_among(const Equation& equation,
+Emission::Passing Emission::partial_among(const ir::Equation& equation,
                                           const std::vector<std::size_t>& operands) {
   const Aval& result = global_.aval(equation.outputs[0]);
   Passing passing;
   for (std::size_t i : operands) {
-    const Var var = equation.inputs[i];
+    const ir::Var var = equation.inputs[i];
     if (plan_.zeros[static_cast<std::size_t>(var)]) continue;
     const Aval& aval = global_.aval(var);
     const Partial& partial = versions(var).front().layout.partial;
@@ -65,7 +65,7 @@ Emission::Passing Emission::partial_among(const Equation& equation,
 
 double Emission::way_cost(const RuledEquation& ruled, const std::vector<Axes>& factors,
                           const Passing& passing) {
-  const Equation& equation = *ruled.equation;
+  const ir::Equation& equation = *ruled.equation;
   double sum = 0;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i)
     sum += lowest_cost(equation.inputs[i], needed(ruled, factors, passing, i));
@@ -78,7 +78,7 @@ double Emission::way_cost(const RuledEquation& ruled, const std::vector<Axes>& f
 
 Emission::Partly Emission::why_partial(const ChosenEquation& chosen, std::size_t i,
                                        const Passing& passing) const {
-  const Equation& equation = *chosen.ruled.equation;
+  const ir::Equation& equation = *chosen.ruled.equation;
   const Axes own = chosen.ruled.result_layout(i, chosen.choice.factors).partial.axes;
   for (std::size_t operand : passing.operands) {
     const auto of = partly_.find(equation.inputs[operand]);

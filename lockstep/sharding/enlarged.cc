@@ -14,11 +14,11 @@ namespace {
 
 /// Whether the equation only moves elements, or computes each one from the operands' elements at its
 /// position.
-bool is_simple(const Program& program, const RuledEquation& ruled) {
-  const Equation& equation = *ruled.equation;
-  const ShardingRule& rule = ruled.rule;
+bool is_simple(const ir::Program& program, const RuledEquation& ruled) {
+  const ir::Equation& equation = *ruled.equation;
+  const ir::ShardingRule& rule = ruled.rule;
   if (equation.outputs.size() != 1 || rule.factors.empty() || !rule.addends.empty() ||
-      !is_light(program, equation))
+      !ir::is_light(program, equation))
     return false;
   if (cost_of(program, equation).flops == 0) return true;
   return std::ranges::all_of(
@@ -32,7 +32,7 @@ std::optional<std::vector<Axes>> factors_for(const RuledEquation& ruled, const S
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (!disjoint(to[d], ruled.forbidden)) return std::nullopt;
     const int factor = ruled.rule.results[0][d];
-    if (factor == ShardingRule::kWhole) continue;
+    if (factor == ir::ShardingRule::kWhole) continue;
     const auto f = static_cast<std::size_t>(factor);
     if (ruled.sizes[f].empty() || ruled.rule.factors[f].exchanged) continue;
     factors[f] = to[d];
@@ -50,7 +50,7 @@ class EnlargedValues::Search {
  public:
   Search(const EnlargedValues& values, const Moving& moving) : values_(values), moving_(moving) {}
 
-  std::optional<ComputedAgain> again(Var var, const Split& to) {
+  std::optional<ComputedAgain> again(ir::Var var, const Split& to) {
     constexpr int kMostVisits = 64;
     const RuledEquation* maker = values_.maker(var);
     if (maker == nullptr || ++visits_ > kMostVisits) return std::nullopt;
@@ -59,7 +59,7 @@ class EnlargedValues::Search {
     const Shape& shape = values_.program_.aval(var).shape;
     const Split made = maker->result_layout(0, *factors).split;
     double cost = static_cast<double>(num_elements(values_.grid_.local_shape(shape, made))) / kFlopsPerByte;
-    const std::vector<Var>& inputs = maker->equation->inputs;
+    const std::vector<ir::Var>& inputs = maker->equation->inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       cost += bring(inputs[i], maker->operand_layout(i, *factors).split);
     return ComputedAgain{std::move(*factors), cost};
@@ -67,7 +67,7 @@ class EnlargedValues::Search {
 
  private:
   /// The lowest cost to have the value in the split, too.
-  double bring(Var var, const Split& to) {
+  double bring(ir::Var var, const Split& to) {
     const std::pair value(var, to);
     if (std::ranges::find(brought_, value) != brought_.end()) return 0;
     double cost = moving_(var, {to});
@@ -85,7 +85,7 @@ class EnlargedValues::Search {
 
   const EnlargedValues& values_;
   const Moving& moving_;
-  std::vector<std::pair<Var, Split>> brought_;
+  std::vector<std::pair<ir::Var, Split>> brought_;
   int visits_ = 0;
 };
 
@@ -95,7 +95,7 @@ EnlargedValues::EnlargedValues(const FlatProgram& flat, std::span<const RuledEqu
   std::vector<std::int64_t> least;  // of each value, the bytes from which it can be made
   for (const Aval& aval : program_.variables) least.push_back(aval.bytes());
   for (std::size_t e = 0; e < equations.size(); ++e) {
-    const Equation& equation = *equations[e].equation;
+    const ir::Equation& equation = *equations[e].equation;
     if (flat.origins[e] == nullptr || !is_simple(program_, equations[e])) continue;
     const auto made = static_cast<std::size_t>(equation.outputs[0]);
     std::int64_t bytes = 0;
@@ -109,7 +109,7 @@ EnlargedValues::EnlargedValues(const FlatProgram& flat, std::span<const RuledEqu
   }
 }
 
-std::optional<ComputedAgain> EnlargedValues::again(Var var, const Split& to, double limit,
+std::optional<ComputedAgain> EnlargedValues::again(ir::Var var, const Split& to, double limit,
                                                    const Moving& moving) const {
   if (maker(var) == nullptr) return std::nullopt;
   std::optional<ComputedAgain> way = Search(*this, moving).again(var, to);

@@ -30,18 +30,18 @@ class EnlargedValues {
   EnlargedValues(const FlatProgram& flat, std::span<const RuledEquation> equations, const Grid& grid);
 
   /// The equation that makes the value; null for a value that must be moved itself.
-  const RuledEquation* maker(Var var) const { return makers_[static_cast<std::size_t>(var)]; }
+  const RuledEquation* maker(ir::Var var) const { return makers_[static_cast<std::size_t>(var)]; }
 
   /// The cost of moving a value itself to a layout.
-  using Moving = std::function<double(Var var, const Layout& to)>;
+  using Moving = std::function<double(ir::Var var, const Layout& to)>;
 
   /// How the value can be computed again in this split, if that costs less than `limit`.
-  std::optional<ComputedAgain> again(Var var, const Split& to, double limit, const Moving& moving) const;
+  std::optional<ComputedAgain> again(ir::Var var, const Split& to, double limit, const Moving& moving) const;
 
  private:
   class Search;
 
-  const Program& program_;
+  const ir::Program& program_;
   const Grid& grid_;
   std::vector<const RuledEquation*> makers_;
 };

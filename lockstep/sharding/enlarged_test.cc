@@ -24,34 +24,34 @@ using ::testing::ElementsAre;
 using testing::Index;
 using testing::Tensor;
 
-const AxisEnv kOfFour({{"data", 4}});
+const ir::AxisEnv kOfFour({{"data", 4}});
 
-using Function = std::function<Value(const std::vector<Value>&)>;
+using Function = std::function<ir::Value(const std::vector<ir::Value>&)>;
 
-Program program_of(const std::vector<Aval>& inputs, const Function& function) {
-  Builder builder("f");
-  std::vector<Value> values;
+ir::Program program_of(const std::vector<Aval>& inputs, const Function& function) {
+  ir::Builder builder("f");
+  std::vector<ir::Value> values;
   for (const Aval& aval : inputs) values.push_back(builder.input(aval));
-  const Value outputs[] = {function(values)};
+  const ir::Value outputs[] = {function(values)};
   return builder.finish(outputs);
 }
 
-std::vector<std::string> exchanges(const Partitioned& partitioned, const AxisEnv& axes = kOfFour) {
+std::vector<std::string> exchanges(const Partitioned& partitioned, const ir::AxisEnv& axes = kOfFour) {
   std::vector<std::string> all;
   for (const CommunicationLine& line : communication(partitioned.program, axes))
     all.push_back(line.kind + " of " + std::to_string(line.bytes) + " B");
   return all;
 }
 
-Value over_features(const Value& w, const Value& x) {
-  return lax::broadcast_in_dim(w, x.aval().shape, {x.aval().rank() - 1});
+ir::Value over_features(const ir::Value& w, const ir::Value& x) {
+  return ir::lax::broadcast_in_dim(w, x.aval().shape, {x.aval().rank() - 1});
 }
 
 const Aval kRows{DType::kF32, {8, 16, 32}, false, {}}, kScale{DType::kF32, {32}, false, {}};
 
 TEST(Enlarged, SplitScaleOfSplitRows_IsGatheredBeforeItIsBroadcast) {
-  const Program program =
-      program_of({kRows, kScale}, [](auto in) { return lax::mul(in[0], over_features(in[1], in[0])); });
+  const ir::Program program =
+      program_of({kRows, kScale}, [](auto in) { return ir::lax::mul(in[0], over_features(in[1], in[0])); });
   const Partitioned partitioned = partition(program, {kOfFour, {P("data"), P("data")}, {std::nullopt}});
   EXPECT_EQ(to_string(partitioned.program),
             "f(a:f32[2,16,32], b:f32[8])\n"
@@ -63,8 +63,8 @@ TEST(Enlarged, SplitScaleOfSplitRows_IsGatheredBeforeItIsBroadcast) {
 }
 
 TEST(Enlarged, TheChosenWay_IsExplainedWithTheOthersCosts) {
-  const Program program =
-      program_of({kRows, kScale}, [](auto in) { return lax::mul(in[0], over_features(in[1], in[0])); });
+  const ir::Program program =
+      program_of({kRows, kScale}, [](auto in) { return ir::lax::mul(in[0], over_features(in[1], in[0])); });
   const PartitionOptions options{kOfFour, {P("data"), P("data")}, {std::nullopt}};
   const Partitioned partitioned = partition(program, options);
   const auto lines = communication(partitioned.program, kOfFour, partitioned.reasons);
@@ -79,10 +79,10 @@ TEST(Enlarged, TheChosenWay_IsExplainedWithTheOthersCosts) {
 }
 
 TEST(Enlarged, ScaleOfManyUses_IsGatheredOnce) {
-  const Program program = program_of({kRows, kScale}, [](auto in) {
-    const Value scale = over_features(in[1], in[0]);
-    const Value once = lax::tanh(lax::mul(in[0], scale));
-    return lax::mul(lax::add(once, scale), over_features(lax::neg(in[1]), in[0]));
+  const ir::Program program = program_of({kRows, kScale}, [](auto in) {
+    const ir::Value scale = over_features(in[1], in[0]);
+    const ir::Value once = ir::lax::tanh(ir::lax::mul(in[0], scale));
+    return ir::lax::mul(ir::lax::add(once, scale), over_features(ir::lax::neg(in[1]), in[0]));
   });
   const PartitionOptions options{kOfFour, {P("data"), P("data")}, {std::nullopt}};
   EXPECT_THAT(exchanges(partition(program, options)), ElementsAre("all-gather of 128 B"));
@@ -91,10 +91,10 @@ TEST(Enlarged, ScaleOfManyUses_IsGatheredOnce) {
 /// The smallest value is of bf16, half as large as what it becomes.
 TEST(Enlarged, AChainOfOperations_MovesItsSmallestValue) {
   const Aval scale{DType::kBF16, {4, 8}, false, {}};
-  const Program program = program_of({kRows, scale}, [](auto in) {
-    const Value wide = lax::convert_element_type(in[1], DType::kF32);
-    const Value w = lax::reshape(lax::mul(wide, wide), {32});
-    return lax::sub(lax::exp(over_features(w, in[0])), in[0]);
+  const ir::Program program = program_of({kRows, scale}, [](auto in) {
+    const ir::Value wide = ir::lax::convert_element_type(in[1], DType::kF32);
+    const ir::Value w = ir::lax::reshape(ir::lax::mul(wide, wide), {32});
+    return ir::lax::sub(ir::lax::exp(over_features(w, in[0])), in[0]);
   });
   const PartitionOptions options{kOfFour, {P("data"), P("data")}, {std::nullopt}};
   EXPECT_THAT(exchanges(partition(program, options)), ElementsAre("all-gather of 64 B"));
@@ -102,20 +102,20 @@ TEST(Enlarged, AChainOfOperations_MovesItsSmallestValue) {
 
 TEST(Enlarged, ConversionToAWiderType_IsDoneAfterTheMove) {
   const Aval half{DType::kBF16, {64, 64}, false, {}};
-  const Program program =
-      program_of({half}, [](auto in) { return lax::convert_element_type(in[0], DType::kF32); });
+  const ir::Program program =
+      program_of({half}, [](auto in) { return ir::lax::convert_element_type(in[0], DType::kF32); });
   EXPECT_THAT(exchanges(partition(program, {kOfFour, {P("data")}, {P()}})),
               ElementsAre("all-gather of 8192 B"));
-  const Program narrows =
-      program_of({kRows}, [](auto in) { return lax::convert_element_type(in[0], DType::kBF16); });
+  const ir::Program narrows =
+      program_of({kRows}, [](auto in) { return ir::lax::convert_element_type(in[0], DType::kBF16); });
   EXPECT_THAT(exchanges(partition(narrows, {kOfFour, {P("data")}, {P()}})),
               ElementsAre("all-gather of 8192 B"));
 }
 
 /// The sum over the devices' rows is one of the small value, and each device keeps its part.
 TEST(Enlarged, SumOfTheRows_IsScattered) {
-  const Program program = program_of({kRows, kRows}, [](auto in) {
-    return lax::reduce_sum(lax::mul(in[0], in[1]), {0, 1});
+  const ir::Program program = program_of({kRows, kRows}, [](auto in) {
+    return ir::lax::reduce_sum(ir::lax::mul(in[0], in[1]), {0, 1});
   });
   EXPECT_THAT(exchanges(partition(program, {kOfFour, {P("data"), P("data")}, {P("data")}})),
               ElementsAre("reduce-scatter of 128 B"));
@@ -123,9 +123,9 @@ TEST(Enlarged, SumOfTheRows_IsScattered) {
 
 /// A partial value is put together before it is broadcast.
 TEST(Enlarged, APartialStatistic_IsSummedBeforeItIsBroadcast) {
-  const Program program = program_of({kRows, kRows}, [](auto in) {
-    const Value sum = lax::reduce_sum(in[0], {0, 1});
-    return lax::mul(over_features(sum, in[1]), lax::exp(in[1]));
+  const ir::Program program = program_of({kRows, kRows}, [](auto in) {
+    const ir::Value sum = ir::lax::reduce_sum(in[0], {0, 1});
+    return ir::lax::mul(over_features(sum, in[1]), ir::lax::exp(in[1]));
   });
   for (const PartitionSpec& spec : {P("data"), P(none, "data")}) {
     EXPECT_THAT(exchanges(partition(program, {kOfFour, {P("data"), spec}, {std::nullopt}})),
@@ -135,8 +135,8 @@ TEST(Enlarged, APartialStatistic_IsSummedBeforeItIsBroadcast) {
 
 /// A large value that is as large as what it is made from stays where it is.
 TEST(Enlarged, AValueOfLargeOperands_IsMovedItself) {
-  const Program program =
-      program_of({kRows, kRows}, [](auto in) { return lax::exp(lax::mul(in[0], lax::neg(in[1]))); });
+  const ir::Program program = program_of(
+      {kRows, kRows}, [](auto in) { return ir::lax::exp(ir::lax::mul(in[0], ir::lax::neg(in[1]))); });
   EXPECT_THAT(exchanges(partition(program, {kOfFour, {P("data"), P("data")}, {P(none, "data")}})),
               ElementsAre("all-to-all of 4096 B"));
 }
@@ -146,91 +146,99 @@ TEST(Enlarged, AValueOfLargeOperands_IsMovedItself) {
 
 struct Enlarging {
   std::string name;
-  std::function<Value(const Value& small, const Shape& to, std::int64_t d)> of;
+  std::function<ir::Value(const ir::Value& small, const Shape& to, std::int64_t d)> of;
 };
 
-Value along(const Value& x, const Shape& to, std::int64_t d) { return lax::broadcast_in_dim(x, to, {d}); }
+ir::Value along(const ir::Value& x, const Shape& to, std::int64_t d) {
+  return ir::lax::broadcast_in_dim(x, to, {d});
+}
 
 std::vector<Enlarging> enlargings() {
   return {
       {"broadcast", along},
       {"broadcast of a reshape",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          Shape ones(to.size(), 1);
          ones[static_cast<std::size_t>(d)] = x.aval().shape[0];
-         return lax::broadcast_in_dim(lax::reshape(x, ones), to, {0, 1, 2});
+         return ir::lax::broadcast_in_dim(ir::lax::reshape(x, ones), to, {0, 1, 2});
        }},
       {"broadcast twice",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          const std::int64_t e = d == 2 ? 1 : 2;
          const Shape between = {to[static_cast<std::size_t>(std::min(d, e))],
                                 to[static_cast<std::size_t>(std::max(d, e))]};
-         const Value once = lax::broadcast_in_dim(x, between, {d < e ? 0 : 1});
-         return lax::broadcast_in_dim(lax::neg(once), to, {std::min(d, e), std::max(d, e)});
+         const ir::Value once = ir::lax::broadcast_in_dim(x, between, {d < e ? 0 : 1});
+         return ir::lax::broadcast_in_dim(ir::lax::neg(once), to, {std::min(d, e), std::max(d, e)});
        }},
       {"reshape of a broadcast",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          Shape two(to.begin(), to.end());
          two.insert(two.begin() + d + 1, 2);
          two[static_cast<std::size_t>(d)] /= 2;
-         Value pairs = lax::reshape(x, {x.aval().shape[0] / 2, 2});
-         return lax::reshape(lax::broadcast_in_dim(pairs, two, {d, d + 1}), to);
+         ir::Value pairs = ir::lax::reshape(x, {x.aval().shape[0] / 2, 2});
+         return ir::lax::reshape(ir::lax::broadcast_in_dim(pairs, two, {d, d + 1}), to);
        }},
       {"transposed broadcast",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          const std::vector<std::int64_t> back = {2, 1, 0};
-         return lax::transpose(along(x, {to[2], to[1], to[0]}, 2 - d), back);
+         return ir::lax::transpose(along(x, {to[2], to[1], to[0]}, 2 - d), back);
        }},
       {"functions of a broadcast",
-       [](const Value& x, const Shape& to, std::int64_t d) {
-         const Value large = along(x, to, d);
-         return lax::max(lax::mul(large, large),
-                         lax::sub(along(lax::neg(x), to, d), lax::full_like(large, 1)));
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
+         const ir::Value large = along(x, to, d);
+         return ir::lax::max(ir::lax::mul(large, large),
+                             ir::lax::sub(along(ir::lax::neg(x), to, d), ir::lax::full_like(large, 1)));
        }},
       {"conversion of a broadcast",
-       [](const Value& x, const Shape& to, std::int64_t d) {
-         const Value narrow = lax::convert_element_type(lax::sign(x), DType::kI8);
-         return lax::convert_element_type(along(narrow, to, d), DType::kF32);
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
+         const ir::Value narrow = ir::lax::convert_element_type(ir::lax::sign(x), DType::kI8);
+         return ir::lax::convert_element_type(along(narrow, to, d), DType::kF32);
        }},
       {"positions that are compared",
-       [](const Value& x, const Shape& to, std::int64_t d) {
-         const Value places = lax::iota(x, DType::kF32, to, (d + 1) % 3);
-         return lax::select(lax::lt(places, along(x, to, d)), places, lax::neg(places));
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
+         const ir::Value places = ir::lax::iota(x, DType::kF32, to, (d + 1) % 3);
+         return ir::lax::select(ir::lax::lt(places, along(x, to, d)), places, ir::lax::neg(places));
        }},
       {"pad of a broadcast",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          Shape less = to;
          const auto e = static_cast<std::size_t>((d + 1) % 3);
          less[e] -= 2;
          std::vector<std::int64_t> low(3), high(3), none(3);
          low[e] = high[e] = 1;
-         return lax::pad(along(x, less, d), lax::full(x, Scalar::of(2), DType::kF32, {}), low, high, none);
+         return ir::lax::pad(along(x, less, d), ir::lax::full(x, ir::Scalar::of(2), DType::kF32, {}), low,
+                             high, none);
        }},
       {"concatenation of two broadcasts",
-       [](const Value& x, const Shape& to, std::int64_t d) {
+       [](const ir::Value& x, const Shape& to, std::int64_t d) {
          Shape half = to;
          const std::int64_t e = (d + 2) % 3;
          half[static_cast<std::size_t>(e)] /= 2;
-         const Value both[] = {along(x, half, d), along(lax::neg(x), half, d)};
-         return lax::concatenate(std::span<const Value>(both), e);
+         const ir::Value both[] = {along(x, half, d), along(ir::lax::neg(x), half, d)};
+         return ir::lax::concatenate(std::span<const ir::Value>(both), e);
        }},
   };
 }
 
 struct Using {
   std::string name;
-  std::function<Value(const Value& large, const Value& x)> of;
+  std::function<ir::Value(const ir::Value& large, const ir::Value& x)> of;
 };
 
 std::vector<Using> usings() {
   return {
-      {"product", [](const Value& large, const Value& x) { return lax::mul(large, x); }},
-      {"second operand", [](const Value& large, const Value& x) { return lax::sub(x, large); }},
-      {"choice", [](const Value& large, const Value& x) { return lax::select(lax::gt(x, large), x, large); }},
-      {"two uses", [](const Value& large,
-                      const Value& x) { return lax::add(lax::mul(large, x), lax::mul(x, lax::abs(large))); }},
+      {"product", [](const ir::Value& large, const ir::Value& x) { return ir::lax::mul(large, x); }},
+      {"second operand", [](const ir::Value& large, const ir::Value& x) { return ir::lax::sub(x, large); }},
+      {"choice", [](const ir::Value& large,
+                    const ir::Value& x) { return ir::lax::select(ir::lax::gt(x, large), x, large); }},
+      {"two uses",
+       [](const ir::Value& large, const ir::Value& x) {
+         return ir::lax::add(ir::lax::mul(large, x), ir::lax::mul(x, ir::lax::abs(large)));
+       }},
       {"maximum of products",
-       [](const Value& large, const Value& x) { return lax::reduce_max(lax::mul(large, x), {2}); }},
+       [](const ir::Value& large, const ir::Value& x) {
+         return ir::lax::reduce_max(ir::lax::mul(large, x), {2});
+       }},
   };
 }
 
@@ -239,8 +247,8 @@ class EnlargedOnMesh : public ::testing::TestWithParam<Shape> {};
 TEST_P(EnlargedOnMesh, ABroadcastValue_MovesOnlyTheSmallValuesBytes) {
   static const std::vector<std::string> kNames = {"a", "b"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
-  const AxisEnv& axes = mesh.axis_env();
-  const AxisEnvScope scope(axes);
+  const ir::AxisEnv& axes = mesh.axis_env();
+  const ir::AxisEnvScope scope(axes);
   const Shape to = {4, 4, 8};
   const Tensor x =
       testing::make(to, [](const Index& i) { return double((i[0] * 5 + i[1] * 3 + i[2]) % 7) - 3; });
@@ -252,7 +260,7 @@ TEST_P(EnlargedOnMesh, ABroadcastValue_MovesOnlyTheSmallValuesBytes) {
       const Shape small = {to[static_cast<std::size_t>(d)]};
       const Tensor w = testing::make(small, [](const Index& i) { return double(i[0] * 3 % 5) - 2; });
       for (const Using& use : usings()) {
-        const Program program =
+        const ir::Program program =
             program_of({{DType::kF32, small, false, {}}, {DType::kF32, to, false, {}}},
                        [&](auto in) { return use.of(enlarging.of(in[0], to, d), in[1]); });
         for (const std::vector<std::string>& of_small : splits) {

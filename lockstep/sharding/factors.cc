@@ -13,7 +13,7 @@
 namespace lockstep::sharding {
 namespace {
 
-using Combine = ShardingRule::Combine;
+using Combine = ir::ShardingRule::Combine;
 
 /// A list of axes that a factor may get, and the bytes of the values that have it so.
 struct Option {
@@ -25,7 +25,7 @@ struct Option {
 Split split_of(const std::vector<int>& dims, const std::vector<Axes>& factors) {
   Split split(dims.size());
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] != ShardingRule::kWhole) split[d] = factors[static_cast<std::size_t>(dims[d])];
+    if (dims[d] != ir::ShardingRule::kWhole) split[d] = factors[static_cast<std::size_t>(dims[d])];
   }
   return split;
 }
@@ -33,7 +33,7 @@ Split split_of(const std::vector<int>& dims, const std::vector<Axes>& factors) {
 bool names(const std::vector<int>& dims, int factor) { return std::ranges::find(dims, factor) != dims.end(); }
 
 /// Whether each device can compute with its part of the factor.
-bool can_split(const ShardingRule& rule, int factor) {
+bool can_split(const ir::ShardingRule& rule, int factor) {
   bool in_operands = false;
   for (const auto& dims : rule.operands) {
     if (std::ranges::count(dims, factor) > 1) return false;
@@ -41,7 +41,7 @@ bool can_split(const ShardingRule& rule, int factor) {
   }
   for (const auto& dims : rule.results) {
     if (std::ranges::count(dims, factor) > 1) return false;
-    const ShardingRule::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
+    const ir::ShardingRule::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
     if (in_operands && !names(dims, factor) && of.combine == Combine::kNone && !of.is_completed) return false;
   }
   return true;
@@ -61,7 +61,7 @@ void add_axes(Axes& axes, const Axes& more) {
 /// The search over the factors' options.
 class Search {
  public:
-  Search(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
+  Search(const ir::Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
          const Grid& grid, const ChoiceCosts& costs)
       : program_(program),
         ruled_(ruled),
@@ -72,7 +72,7 @@ class Search {
 
   void add(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] == ShardingRule::kWhole) continue;
+      if (dims[d] == ir::ShardingRule::kWhole) continue;
       const auto factor = static_cast<std::size_t>(dims[d]);
       for (std::size_t n = 1; n <= split[d].size(); ++n) {
         Axes axes(split[d].begin(), split[d].begin() + static_cast<std::ptrdiff_t>(n));
@@ -92,7 +92,7 @@ class Search {
   /// one of the operand instead.
   void add_moves(const std::vector<int>& dims, const Split& split, std::int64_t bytes) {
     auto splittable = [&](std::size_t d) {
-      return dims[d] != ShardingRule::kWhole && !ruled_.sizes[static_cast<std::size_t>(dims[d])].empty();
+      return dims[d] != ir::ShardingRule::kWhole && !ruled_.sizes[static_cast<std::size_t>(dims[d])].empty();
     };
     auto may_move = [&](int factor) {
       return ruled_.rule.factors[static_cast<std::size_t>(factor)].may_move;
@@ -215,13 +215,13 @@ class Search {
 
   double flops_of_whole() const {
     std::vector<Aval> inputs, outputs;
-    for (Var var : ruled_.equation->inputs) inputs.push_back(program_.aval(var));
-    for (Var var : ruled_.equation->outputs) outputs.push_back(program_.aval(var));
+    for (ir::Var var : ruled_.equation->inputs) inputs.push_back(program_.aval(var));
+    for (ir::Var var : ruled_.equation->outputs) outputs.push_back(program_.aval(var));
     return ruled_.equation->primitive->flops(inputs, outputs, ruled_.equation->params);
   }
 
   double result_cost(std::size_t i, const std::vector<Axes>& factors) const {
-    const Var var = ruled_.equation->outputs[i];
+    const ir::Var var = ruled_.equation->outputs[i];
     const Aval& aval = program_.aval(var);
     const Split& wanted = splits_[static_cast<std::size_t>(var)];
     const Layout computed = ruled_.result_layout(i, factors);
@@ -232,7 +232,7 @@ class Search {
     return cost(plan_reshard(computed, {grows ? reduced : wanted}, grid_), aval, computed, grid_);
   }
 
-  const Program& program_;
+  const ir::Program& program_;
   const RuledEquation& ruled_;
   const std::vector<Split>& splits_;
   const Grid& grid_;
@@ -265,17 +265,17 @@ Layout RuledEquation::result_layout(std::size_t i, const std::vector<Axes>& fact
   return layout;
 }
 
-ReceivedWithin received_within(const Program& program, const RuledEquation& ruled, std::size_t i,
+ReceivedWithin received_within(const ir::Program& program, const RuledEquation& ruled, std::size_t i,
                                const std::vector<Axes>& factors, const Grid& grid) {
   ReceivedWithin received;
   const std::vector<int>& dims = ruled.rule.operands[i];
   const Aval& aval = program.aval(ruled.equation->inputs[i]);
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == ShardingRule::kWhole) continue;
+    if (dims[d] == ir::ShardingRule::kWhole) continue;
     const auto factor = static_cast<std::size_t>(dims[d]);
     if (factors[factor].empty() || !ruled.rule.factors[factor].exchanged) continue;
     const std::int64_t parts = grid.size(factors[factor]);
-    const Exchanged exchanged = ruled.rule.factors[factor].exchanged(i, parts);
+    const ir::Exchanged exchanged = ruled.rule.factors[factor].exchanged(i, parts);
     const auto here = static_cast<double>(grid.local_bytes(aval, ruled.operand_layout(i, factors).split));
     const std::int64_t size = std::max<std::int64_t>(aval.shape[d] / parts, 1);
     received.bytes += here * static_cast<double>(exchanged.elements) / static_cast<double>(size);
@@ -284,27 +284,27 @@ ReceivedWithin received_within(const Program& program, const RuledEquation& rule
   return received;
 }
 
-std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid) {
+std::vector<RuledEquation> ruled_equations(const ir::Program& program, const Grid& grid) {
   std::vector<RuledEquation> all;
   const std::vector<Axes> manual = manual_axes(program, grid);
   std::vector<Axes> local(program.variables.size());  // the axes along which a value is one device's
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& equation = program.equations[e];
+    const ir::Equation& equation = program.equations[e];
     std::vector<Aval> inputs, outputs;
-    for (Var var : equation.inputs) inputs.push_back(program.aval(var));
-    for (Var var : equation.outputs) outputs.push_back(program.aval(var));
+    for (ir::Var var : equation.inputs) inputs.push_back(program.aval(var));
+    for (ir::Var var : equation.outputs) outputs.push_back(program.aval(var));
     RuledEquation& ruled =
         all.emplace_back(&equation, equation.primitive->sharding(inputs, outputs, equation.params));
     for (const Aval& aval : inputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
     for (const Aval& aval : outputs) add_axes(ruled.forbidden, grid.axes(aval.varying));
-    for (Var var : equation.inputs) add_axes(ruled.forbidden, local[static_cast<std::size_t>(var)]);
+    for (ir::Var var : equation.inputs) add_axes(ruled.forbidden, local[static_cast<std::size_t>(var)]);
     add_axes(ruled.forbidden, grid.axes(equation.primitive->exchange(equation.params).axes));
     add_axes(ruled.forbidden, manual[e]);
     Axes inside = ruled.forbidden;
-    if (equation.primitive == &to_global_p())
+    if (equation.primitive == &ir::to_global_p())
       std::erase_if(inside, [&](int axis) { return contains(manual[e], axis); });
-    for (Var var : equation.outputs) local[static_cast<std::size_t>(var)] = inside;
-    const ShardingRule& rule = ruled.rule;
+    for (ir::Var var : equation.outputs) local[static_cast<std::size_t>(var)] = inside;
+    const ir::ShardingRule& rule = ruled.rule;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
       const int factor = static_cast<int>(f);
       std::vector<std::int64_t>& sizes = ruled.sizes.emplace_back();
@@ -322,11 +322,11 @@ std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& g
   return all;
 }
 
-Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
-                      const Grid& grid, const ChoiceCosts& costs) {
-  const Equation& equation = *ruled.equation;
+Choice choose_factors(const ir::Program& program, const RuledEquation& ruled,
+                      const std::vector<Split>& splits, const Grid& grid, const ChoiceCosts& costs) {
+  const ir::Equation& equation = *ruled.equation;
   Search search(program, ruled, splits, grid, costs);
-  auto add = [&](Var var, const std::vector<int>& dims) {
+  auto add = [&](ir::Var var, const std::vector<int>& dims) {
     const Split& split = splits[static_cast<std::size_t>(var)];
     if (!is_whole(split)) search.add(dims, split, program.aval(var).bytes());
   };
@@ -335,7 +335,7 @@ Choice choose_factors(const Program& program, const RuledEquation& ruled, const 
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) add(equation.outputs[i], ruled.rule.results[i]);
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) add(equation.inputs[i], ruled.rule.operands[i]);
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Var var = equation.inputs[i];
+    const ir::Var var = equation.inputs[i];
     search.add_moves(ruled.rule.operands[i], splits[static_cast<std::size_t>(var)],
                      program.aval(var).bytes());
   }

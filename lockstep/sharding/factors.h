@@ -19,8 +19,8 @@ inline constexpr double kFlopsPerByte = 1000;
 
 /// An equation of the global program with its sharding rule.
 struct RuledEquation {
-  const Equation* equation;
-  ShardingRule rule;
+  const ir::Equation* equation;
+  ir::ShardingRule rule;
 
   /// For each factor, the sizes that its splits must divide; empty if it must not be split.
   std::vector<std::vector<std::int64_t>> sizes;
@@ -36,13 +36,13 @@ struct RuledEquation {
 
 /// The program's equations with their rules. Values that shard_map has made local exist once at each position
 /// along the manual axes; along the other axes they are global and may be split.
-std::vector<RuledEquation> ruled_equations(const Program& program, const Grid& grid);
+std::vector<RuledEquation> ruled_equations(const ir::Program& program, const Grid& grid);
 
 /// The data that a device receives for operand i within the equation, with these axes of the factors.
 struct ReceivedWithin {
   double bytes = 0, collectives = 0;
 };
-ReceivedWithin received_within(const Program& program, const RuledEquation& ruled, std::size_t i,
+ReceivedWithin received_within(const ir::Program& program, const RuledEquation& ruled, std::size_t i,
                                const std::vector<Axes>& factors, const Grid& grid);
 
 /// The costs by which a choice is made.
@@ -63,7 +63,7 @@ struct Choice {
 /// Chooses the axes of each factor. The candidates are the wanted splits (`splits`) of the equation's
 /// operands and results. An axis that only one factor can use is used. If several factors could use it, the
 /// cheapest assignment wins; so the larger operand is not moved.
-Choice choose_factors(const Program& program, const RuledEquation& ruled, const std::vector<Split>& splits,
-                      const Grid& grid, const ChoiceCosts& costs);
+Choice choose_factors(const ir::Program& program, const RuledEquation& ruled,
+                      const std::vector<Split>& splits, const Grid& grid, const ChoiceCosts& costs);
 
 }  // namespace lockstep::sharding

@@ -22,11 +22,11 @@ namespace {
 /// One program; those that it holds have one each.
 class GatheringAgain {
  public:
-  GatheringAgain(const Program& program, std::int64_t kept_bytes, std::size_t soon)
+  GatheringAgain(const ir::Program& program, std::int64_t kept_bytes, std::size_t soon)
       : program_(program), kept_bytes_(kept_bytes), soon_(soon) {}
 
   /// `self` is the program that `given` knows it by; null: the outermost.
-  Program run(const Program* self, const CommunicationReasons& given) {
+  ir::Program run(const ir::Program* self, const CommunicationReasons& given) {
     self_ = self;
     given_ = &given;
     find_ways();
@@ -44,15 +44,15 @@ class GatheringAgain {
   /// The interval between two uses of a value, by the positions of their equations; the program's end is
   /// after the last one.
   struct Gap {
-    Var var;
+    ir::Var var;
     std::size_t from, to;
     std::int64_t bytes;  ///< that are not needed if the value is not kept
     bool is_dropped = false;
   };
 
-  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+  static std::size_t at(ir::Var var) { return static_cast<std::size_t>(var); }
 
-  bool is_gathered(Var var) const { return made_by_[at(var)] != kNone; }
+  bool is_gathered(ir::Var var) const { return made_by_[at(var)] != kNone; }
 
   const std::string* reason_of(std::size_t equation) const {
     const auto found = given_->find({self_, equation});
@@ -63,29 +63,30 @@ class GatheringAgain {
   void find_ways() {
     made_by_.assign(program_.variables.size(), kNone);
     for (std::size_t e = 0; e < program_.equations.size(); ++e) {
-      const Equation& equation = program_.equations[e];
-      const Primitive* p = equation.primitive;
-      const bool gathers = p == &all_gather_p() && reason_of(e) != nullptr;
-      const bool goes_on = (p == &reshape_p() || p == &transpose_p() || p == &convert_element_type_p()) &&
-                           is_gathered(equation.inputs[0]);
+      const ir::Equation& equation = program_.equations[e];
+      const ir::Primitive* p = equation.primitive;
+      const bool gathers = p == &ir::all_gather_p() && reason_of(e) != nullptr;
+      const bool goes_on =
+          (p == &ir::reshape_p() || p == &ir::transpose_p() || p == &ir::convert_element_type_p()) &&
+          is_gathered(equation.inputs[0]);
       if (gathers || goes_on) made_by_[at(equation.outputs[0])] = e;
     }
   }
 
   /// The parts that a value is gathered from.
-  Var parts_of(Var var) const {
+  ir::Var parts_of(ir::Var var) const {
     while (is_gathered(var)) var = program_.equations[made_by_[at(var)]].inputs[0];
     return var;
   }
 
   void find_gaps() {
-    const Uses uses(program_);
+    const ir::Uses uses(program_);
     std::vector<bool> is_input(program_.variables.size());
-    for (Var var : program_.inputs) is_input[at(var)] = true;
+    for (ir::Var var : program_.inputs) is_input[at(var)] = true;
     for (std::size_t v = 0; v < program_.variables.size(); ++v) {
-      const auto var = static_cast<Var>(v);
+      const auto var = static_cast<ir::Var>(v);
       if (!is_gathered(var)) continue;
-      const Var parts = parts_of(var);
+      const ir::Var parts = parts_of(var);
       const std::int64_t kept_instead = is_input[at(parts)] ? 0 : program_.aval(parts).bytes();
       const std::int64_t bytes = program_.aval(var).bytes() - kept_instead;
       const std::span<const std::size_t> places = uses.of(var);
@@ -121,7 +122,7 @@ class GatheringAgain {
     result_ = program_;
     result_.equations.clear();
     now_.resize(program_.variables.size());
-    for (std::size_t v = 0; v < now_.size(); ++v) now_[v] = static_cast<Var>(v);
+    for (std::size_t v = 0; v < now_.size(); ++v) now_[v] = static_cast<ir::Var>(v);
     std::multimap<std::size_t, const Gap*> before;  // by the place of the use behind the gap
     for (const Gap& gap : gaps_)
       if (gap.is_dropped) before.emplace(gap.to, &gap);
@@ -132,11 +133,12 @@ class GatheringAgain {
     };
     for (std::size_t e = 0; e < program_.equations.size(); ++e) {
       bring_again(e);
-      Equation equation = program_.equations[e];
-      for (Var& var : equation.inputs) var = now_[at(var)];
-      const auto again = [&](const Program& held, CommunicationReasons& found) -> std::optional<Program> {
+      ir::Equation equation = program_.equations[e];
+      for (ir::Var& var : equation.inputs) var = now_[at(var)];
+      const auto again = [&](const ir::Program& held,
+                             CommunicationReasons& found) -> std::optional<ir::Program> {
         GatheringAgain inner(held, kept_bytes_, soon_);
-        Program written = inner.run(&held, *given_);
+        ir::Program written = inner.run(&held, *given_);
         found = std::move(inner.reasons);
         if (!inner.changed()) return std::nullopt;
         return written;
@@ -146,29 +148,29 @@ class GatheringAgain {
       result_.equations.push_back(std::move(equation));
     }
     bring_again(program_.equations.size());
-    for (Var& var : result_.outputs) var = now_[at(var)];
+    for (ir::Var& var : result_.outputs) var = now_[at(var)];
   }
 
   /// Writes the equations from a value's parts to the value again; later equations use the new result.
   void make_again(const Gap& gap) {
     std::vector<std::size_t> way;
-    for (Var var = gap.var; is_gathered(var); var = program_.equations[way.back()].inputs[0])
+    for (ir::Var var = gap.var; is_gathered(var); var = program_.equations[way.back()].inputs[0])
       way.push_back(made_by_[at(var)]);
     const std::size_t end = program_.equations.size();
     const CallSite site = program_.equations[std::min(gap.to, end - 1)].site;
-    Var now = now_[at(parts_of(gap.var))];
+    ir::Var now = now_[at(parts_of(gap.var))];
     for (auto step = way.rbegin(); step != way.rend(); ++step) {
-      Equation equation = program_.equations[*step];
+      ir::Equation equation = program_.equations[*step];
       equation.inputs[0] = now;
       const Aval aval = program_.aval(equation.outputs[0]);
-      now = static_cast<Var>(result_.variables.size());
+      now = static_cast<ir::Var>(result_.variables.size());
       result_.variables.push_back(aval);
       equation.outputs[0] = now;
       if (gap.to < end) equation.site = site;
-      if (equation.primitive == &all_gather_p()) {
-        GatherParams params = equation.params.as<GatherParams>();
+      if (equation.primitive == &ir::all_gather_p()) {
+        ir::GatherParams params = equation.params.as<ir::GatherParams>();
         params.again = true;
-        equation.params = OpParams::of(std::move(params));
+        equation.params = ir::OpParams::of(std::move(params));
         reasons[{nullptr, result_.equations.size()}] = fmt::format(
             "{}; gathered again: kept since {} it would take {}, and what is kept of gathered values "
             "may take {}",
@@ -182,35 +184,36 @@ class GatheringAgain {
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  const Program& program_;
+  const ir::Program& program_;
   const std::int64_t kept_bytes_;
   const std::size_t soon_;
-  const Program* self_ = nullptr;
+  const ir::Program* self_ = nullptr;
   const CommunicationReasons* given_ = nullptr;
   std::vector<std::size_t> made_by_;  // of each variable that can be gathered again, its equation
   std::vector<Gap> gaps_;
-  std::vector<Var> now_;  // what has each variable's value where the writing is
-  Program result_;
+  std::vector<ir::Var> now_;  // what has each variable's value where the writing is
+  ir::Program result_;
   bool changed_ = false;
 };
 
 }  // namespace
 
-Program gather_again(Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
-                     std::size_t soon) {
+ir::Program gather_again(ir::Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
+                         std::size_t soon) {
   if (gathered_bytes(program) <= kept_bytes) return program;
   GatheringAgain pass(program, kept_bytes, soon);
-  Program result = pass.run(nullptr, reasons);
+  ir::Program result = pass.run(nullptr, reasons);
   if (!pass.changed()) return program;
   reasons = std::move(pass.reasons);
   return result;
 }
 
-std::int64_t gathered_bytes(const Program& program) {
+std::int64_t gathered_bytes(const ir::Program& program) {
   std::int64_t bytes = 0;
-  for (const Equation& equation : program.equations) {
-    if (equation.primitive == &all_gather_p()) bytes += program.aval(equation.outputs[0]).bytes();
-    for (const NestedProgram& nested : programs_of(equation)) bytes += gathered_bytes(*nested.program);
+  for (const ir::Equation& equation : program.equations) {
+    if (equation.primitive == &ir::all_gather_p()) bytes += program.aval(equation.outputs[0]).bytes();
+    for (const ir::NestedProgram& nested : ir::programs_of(equation))
+      bytes += gathered_bytes(*nested.program);
   }
   return bytes;
 }

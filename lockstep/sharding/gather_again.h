@@ -23,10 +23,10 @@ inline constexpr std::size_t kSoonEquations = 16;
 /// This is rematerialization (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"), restricted
 /// to gathers, with the choice of Belady's page replacement: values whose next use is farthest are dropped
 /// first.
-Program gather_again(Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
-                     std::size_t soon = kSoonEquations);
+ir::Program gather_again(ir::Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
+                         std::size_t soon = kSoonEquations);
 
 /// The total bytes of all results of all-gathers in the program and in the programs of its equations.
-std::int64_t gathered_bytes(const Program& program);
+std::int64_t gathered_bytes(const ir::Program& program);
 
 }  // namespace lockstep::sharding

@@ -23,56 +23,56 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const AxisEnv& gather_axes() {
-  static const AxisEnv env({{"x", 4}});
+const ir::AxisEnv& gather_axes() {
+  static const ir::AxisEnv env({{"x", 4}});
   return env;
 }
 
 /// Three layers forwards and then backwards, as a partitioned program has them: w1 w2 w3 w3 w2 w1. A weight
 /// is 8 x 8, 256 B, and is used twice; `view` makes of what was gathered what the products take.
 template <class View>
-Program layers(const View& view) {
-  const AxisEnvScope scope(gather_axes());
-  Builder b("layers");
-  const Value x = b.input({DType::kF32, {8, 8}});
-  std::vector<Value> parts, weights;
+ir::Program layers(const View& view) {
+  const ir::AxisEnvScope scope(gather_axes());
+  ir::Builder b("layers");
+  const ir::Value x = b.input({DType::kF32, {8, 8}});
+  std::vector<ir::Value> parts, weights;
   for (int i = 0; i < 3; ++i) parts.push_back(b.input({DType::kF32, {2, 8}}));
-  for (const Value& part : parts) weights.push_back(view(lax::all_gather(part, {"x"}, 0)));
-  Value h = x;
+  for (const ir::Value& part : parts) weights.push_back(view(ir::lax::all_gather(part, {"x"}, 0)));
+  ir::Value h = x;
   for (const int i : {0, 1, 2, 2, 1, 0})
-    h = lax::dot_general(h, weights[static_cast<std::size_t>(i)], {{1}, {0}, {}, {}});
-  const Value outputs[] = {h};
+    h = ir::lax::dot_general(h, weights[static_cast<std::size_t>(i)], {{1}, {0}, {}, {}});
+  const ir::Value outputs[] = {h};
   return b.finish(outputs);
 }
 
-CommunicationReasons reasons_of(const Program& program) {
+CommunicationReasons reasons_of(const ir::Program& program) {
   CommunicationReasons reasons;
   for (std::size_t e = 0; e < program.equations.size(); ++e)
-    if (program.equations[e].primitive == &all_gather_p()) reasons[{nullptr, e}] = "for the product";
+    if (program.equations[e].primitive == &ir::all_gather_p()) reasons[{nullptr, e}] = "for the product";
   return reasons;
 }
 
 /// Which weights' gathers and which products there are, in order: "g1" is a gather of the first weight's
 /// parts.
-std::string order(const Program& program) {
+std::string order(const ir::Program& program) {
   std::string text;
-  for (const Equation& equation : program.equations) {
-    if (equation.primitive == &all_gather_p()) text += "g" + std::to_string(equation.inputs[0]);
-    if (equation.primitive == &dot_general_p()) text += "*";
+  for (const ir::Equation& equation : program.equations) {
+    if (equation.primitive == &ir::all_gather_p()) text += "g" + std::to_string(equation.inputs[0]);
+    if (equation.primitive == &ir::dot_general_p()) text += "*";
   }
   return text;
 }
 
-std::string with(const Program& program, std::int64_t kept_bytes, std::size_t soon = 0) {
+std::string with(const ir::Program& program, std::int64_t kept_bytes, std::size_t soon = 0) {
   CommunicationReasons reasons = reasons_of(program);
   return order(gather_again(program, kept_bytes, reasons, soon));
 }
 
-Value as_it_is(const Value& x) { return x; }
-Value turned(const Value& x) { return lax::transpose(x, {1, 0}); }
+ir::Value as_it_is(const ir::Value& x) { return x; }
+ir::Value turned(const ir::Value& x) { return ir::lax::transpose(x, {1, 0}); }
 
 TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst) {
-  const Program program = layers(as_it_is);
+  const ir::Program program = layers(as_it_is);
   // Between the two uses of the last one there is nothing, so there are two to be kept.
   EXPECT_EQ(with(program, 512), "g1g2g3******");
   EXPECT_EQ(with(program, 511), "g1g2g3*****g1*");
@@ -84,24 +84,24 @@ TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst) {
 }
 
 TEST(GatherAgain, OperationsOnAGatheredValue_AreRepeatedWithIt) {
-  const Program program = layers(turned);
+  const ir::Program program = layers(turned);
   CommunicationReasons reasons = reasons_of(program);
-  const Program again = gather_again(program, 0, reasons, 0);
+  const ir::Program again = gather_again(program, 0, reasons, 0);
   EXPECT_EQ(order(again), "g1g2g3****g2*g1*");
-  const auto transposes = std::ranges::count(again.equations, &transpose_p(), &Equation::primitive);
+  const auto transposes = std::ranges::count(again.equations, &ir::transpose_p(), &ir::Equation::primitive);
   EXPECT_EQ(transposes, 5);
 }
 
 TEST(GatherAgain, GathersOfTheUser_StayAsTheyAre) {
-  const Program program = layers(as_it_is);
+  const ir::Program program = layers(as_it_is);
   CommunicationReasons none;
   EXPECT_EQ(order(gather_again(program, 0, none, 0)), "g1g2g3******");
 }
 
 TEST(GatherAgain, TheReason_NamesTheMemoryThatKeepingWouldTake) {
-  const Program program = layers(as_it_is);
+  const ir::Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
-  const Program again = gather_again(program, 256, reasons, 0);
+  const ir::Program again = gather_again(program, 256, reasons, 0);
   const std::vector<CommunicationLine> lines = communication(again, gather_axes(), reasons);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[2].reason, "for the product");
@@ -111,9 +111,9 @@ TEST(GatherAgain, TheReason_NamesTheMemoryThatKeepingWouldTake) {
 }
 
 TEST(GatherAgain, LaterGathers_AreNotCombinedWithEarlierOnes) {
-  const Program program = layers(as_it_is);
+  const ir::Program program = layers(as_it_is);
   CommunicationReasons reasons = reasons_of(program);
-  const Program again = gather_again(program, 0, reasons, 0);
+  const ir::Program again = gather_again(program, 0, reasons, 0);
   EXPECT_THAT(order(combine_collectives(again, gather_axes(), {}, reasons)),
               ::testing::MatchesRegex("g[0-9]+[*]{4}g2[*]g1[*]"));
 }

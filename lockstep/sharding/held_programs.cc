@@ -9,15 +9,15 @@
 
 namespace lockstep::sharding {
 
-bool rewrite_held(Equation& equation, CommunicationReasons& reasons, const RewriteProgram& rewrite) {
+bool rewrite_held(ir::Equation& equation, CommunicationReasons& reasons, const RewriteProgram& rewrite) {
   if (!equation.primitive->nested) return false;
   bool changed = false;
-  std::vector<std::shared_ptr<const Program>> programs;
-  for (const NestedProgram& held : programs_of(equation)) {
+  std::vector<std::shared_ptr<const ir::Program>> programs;
+  for (const ir::NestedProgram& held : ir::programs_of(equation)) {
     CommunicationReasons found;
-    std::optional<Program> written = rewrite(*held.program, found);
+    std::optional<ir::Program> written = rewrite(*held.program, found);
     changed = changed || written.has_value();
-    programs.push_back(written ? std::make_shared<const Program>(std::move(*written)) : held.program);
+    programs.push_back(written ? std::make_shared<const ir::Program>(std::move(*written)) : held.program);
     for (auto& [place, reason] : found)
       reasons[{place.first ? place.first : programs.back().get(), place.second}] = std::move(reason);
   }

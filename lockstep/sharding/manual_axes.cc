@@ -11,8 +11,8 @@
 namespace lockstep::sharding {
 namespace {
 
-bool enters(const Equation& equation) { return equation.primitive == &to_local_p(); }
-bool leaves(const Equation& equation) { return equation.primitive == &to_global_p(); }
+bool enters(const ir::Equation& equation) { return equation.primitive == &ir::to_local_p(); }
+bool leaves(const ir::Equation& equation) { return equation.primitive == &ir::to_global_p(); }
 
 /// The calls of shard_map in a program. A value between to_local and to_global belongs to one.
 class Calls {
@@ -27,18 +27,18 @@ class Calls {
     std::vector<std::string> used;
   };
 
-  Call& of(Var var) { return calls_[root(static_cast<std::size_t>(var))]; }
+  Call& of(ir::Var var) { return calls_[root(static_cast<std::size_t>(var))]; }
 
   /// Looks at the equation, which comes behind those that make its operands.
-  void add(const Program& program, const Equation& equation) {
-    std::vector<Var> members;
-    for (Var var : equation.inputs) {
+  void add(const ir::Program& program, const ir::Equation& equation) {
+    std::vector<ir::Var> members;
+    for (ir::Var var : equation.inputs) {
       if (is_local_[static_cast<std::size_t>(var)]) members.push_back(var);
     }
     if (!leaves(equation) && (enters(equation) || !members.empty()))
       members.insert(members.end(), equation.outputs.begin(), equation.outputs.end());
     if (members.empty()) return;
-    for (Var var : members) {
+    for (ir::Var var : members) {
       is_local_[static_cast<std::size_t>(var)] = true;
       join(members.front(), var);
     }
@@ -46,10 +46,10 @@ class Calls {
     const auto use = [&](const std::vector<std::string>& axes) {
       call.used.insert(call.used.end(), axes.begin(), axes.end());
     };
-    for (Var var : members) use(program.aval(var).varying);
+    for (ir::Var var : members) use(program.aval(var).varying);
     use(equation.primitive->exchange(equation.params).axes);
     if (!enters(equation) && !leaves(equation)) return;
-    const auto& placement = equation.params.as<PlacementParams>();
+    const auto& placement = equation.params.as<ir::PlacementParams>();
     for (const auto& axes : placement.spec) use(axes);
     call.is_mapped = call.is_mapped || placement.unconstrained.has_value();
   }
@@ -60,7 +60,7 @@ class Calls {
     return var;
   }
 
-  void join(Var a, Var b) {
+  void join(ir::Var a, ir::Var b) {
     const std::size_t to = root(static_cast<std::size_t>(a)), from = root(static_cast<std::size_t>(b));
     if (from == to) return;
     parents_[from] = to;
@@ -76,14 +76,14 @@ class Calls {
 
 }  // namespace
 
-std::vector<Axes> manual_axes(const Program& program, const Grid& grid) {
+std::vector<Axes> manual_axes(const ir::Program& program, const Grid& grid) {
   std::vector<Axes> manual(program.equations.size());
   Calls calls(program.variables.size());
-  for (const Equation& equation : program.equations) calls.add(program, equation);
+  for (const ir::Equation& equation : program.equations) calls.add(program, equation);
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& equation = program.equations[e];
+    const ir::Equation& equation = program.equations[e];
     if (!enters(equation) && !leaves(equation)) continue;
-    std::vector<std::string> axes = equation.params.as<PlacementParams>().manual;
+    std::vector<std::string> axes = equation.params.as<ir::PlacementParams>().manual;
     const Calls::Call& call = calls.of(leaves(equation) ? equation.inputs[0] : equation.outputs[0]);
     if (call.is_mapped)
       std::erase_if(axes, [&](const std::string& axis) {

@@ -14,6 +14,6 @@ namespace lockstep::sharding {
 /// These are the placement's manual axes. Where vmap has mapped the function (a placement leaves a dimension
 /// as it is), they are only those that a spec, a collective or a varying value of the function names. The
 /// other axes are free to split the examples, as if they were not manual.
-std::vector<Axes> manual_axes(const Program& program, const Grid& grid);
+std::vector<Axes> manual_axes(const ir::Program& program, const Grid& grid);
 
 }  // namespace lockstep::sharding

@@ -30,7 +30,7 @@ struct Mesh::State {
   std::vector<Device> devices;
   Shape shape;
   std::vector<std::string> axis_names;
-  AxisEnv axis_env;
+  ir::AxisEnv axis_env;
   std::unordered_map<int, int> positions;  // of a device's id
   Fingerprint fingerprint = 0;
 };
@@ -78,14 +78,14 @@ Mesh::Mesh(std::vector<Device> devices, Shape shape, std::vector<std::string> ax
   state->devices = std::move(devices);
   state->shape = std::move(shape);
   state->axis_names = std::move(axis_names);
-  state->axis_env = AxisEnv(std::move(axes));
+  state->axis_env = ir::AxisEnv(std::move(axes));
   state_ = std::move(state);
 }
 
 const std::vector<std::string>& Mesh::axis_names() const { return state_->axis_names; }
 const Shape& Mesh::shape() const { return state_->shape; }
 const std::vector<Device>& Mesh::devices() const { return state_->devices; }
-const AxisEnv& Mesh::axis_env() const { return state_->axis_env; }
+const ir::AxisEnv& Mesh::axis_env() const { return state_->axis_env; }
 Fingerprint Mesh::fingerprint() const { return state_->fingerprint; }
 std::int64_t Mesh::size() const { return static_cast<std::int64_t>(state_->devices.size()); }
 
@@ -157,8 +157,8 @@ bool Mesh::operator==(const Mesh& other) const {
 
 std::string Mesh::to_string() const { return "Mesh" + sizes_text(state_->axis_env.axes()); }
 
-Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> axes,
-                         std::int64_t num_devices) {
+Shape sharding::resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> axes,
+                                   std::int64_t num_devices) {
   Shape sizes;
   std::int64_t known = 1;
   int unknown = -1;

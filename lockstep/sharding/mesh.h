@@ -52,7 +52,7 @@ class Mesh {
   /// The device's index in devices(), or -1.
   int position(Device device) const;
 
-  const AxisEnv& axis_env() const;
+  const ir::AxisEnv& axis_env() const;
 
   /// A fingerprint of the axes and the device ids; the same on every process.
   Fingerprint fingerprint() const;
@@ -70,10 +70,14 @@ class Mesh {
 
 inline std::string to_string(const Mesh& mesh) { return mesh.to_string(); }
 
+namespace sharding {
+
 /// The sizes of mesh axes over `num_devices` devices; a size of -1 is computed. Throws ShardingError for two
 /// sizes of -1, a size below 1, and if the product of the sizes is not (with -1: does not divide) the number
 /// of devices.
 Shape resolve_axis_sizes(std::span<const std::pair<std::string, std::int64_t>> axes,
                          std::int64_t num_devices);
+
+}  // namespace sharding
 
 }  // namespace lockstep

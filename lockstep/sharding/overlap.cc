@@ -21,11 +21,11 @@
 namespace lockstep::sharding {
 namespace {
 
-bool calls_host(const Program& program) {
+bool calls_host(const ir::Program& program) {
   bool calls = false;
-  for_each_equation(program, [&](const Equation& equation) {
-    calls = calls || equation.primitive->has_effect || equation.primitive == &pure_callback_p() ||
-            equation.primitive == &ffi_call_p();
+  ir::for_each_equation(program, [&](const ir::Equation& equation) {
+    calls = calls || equation.primitive->has_effect || equation.primitive == &ir::pure_callback_p() ||
+            equation.primitive == &ir::ffi_call_p();
   });
   return calls;
 }
@@ -34,16 +34,16 @@ bool calls_host(const Program& program) {
 class Overlapping {
  public:
   /// `self` is the program that `given` knows it by; null: the outermost.
-  Overlapping(const Program& program, const Program* self, const CommunicationReasons& given,
-              const AxisEnv& axes, const OverlapOptions& options)
+  Overlapping(const ir::Program& program, const ir::Program* self, const CommunicationReasons& given,
+              const ir::AxisEnv& axes, const OverlapOptions& options)
       : program_(program), uses_(program), self_(self), given_(given), axes_(axes), options_(options) {}
 
   /// None where nothing changes.
-  std::optional<Program> run() {
+  std::optional<ir::Program> run() {
     const std::size_t count = program_.equations.size();
-    for (const Equation& equation : program_.equations) {
+    for (const ir::Equation& equation : program_.equations) {
       flops_.push_back(cost_of(program_, equation).flops);
-      is_light_.push_back(is_light(program_, equation));
+      is_light_.push_back(ir::is_light(program_, equation));
       exchanges_.push_back(exchanges(equation));
     }
     for (std::size_t e = 0; e < count; ++e) starts_.push_back(can_start(e));
@@ -69,31 +69,31 @@ class Overlapping {
   struct Item {
     std::size_t equation;
     bool awaits = false;
-    double flops = 0;             ///< computed while the collective is in flight
-    int cluster = 0;              ///< of collectives whose flights overlap
-    std::vector<Var> after = {};  ///< results that are computed before it waits
+    double flops = 0;                 ///< computed while the collective is in flight
+    int cluster = 0;                  ///< of collectives whose flights overlap
+    std::vector<ir::Var> after = {};  ///< results that are computed before it waits
   };
 
   static constexpr std::size_t kMostAfter = 4;
 
-  std::int64_t bytes_of(const Equation& equation) const {
+  std::int64_t bytes_of(const ir::Equation& equation) const {
     return std::max(program_.aval(equation.inputs[0]).bytes(), program_.aval(equation.outputs[0]).bytes());
   }
 
   /// Whether the equation is a large collective whose result is what the devices exchange, not a transpose of
   /// it.
   bool can_start(std::size_t e) const {
-    const Equation& equation = program_.equations[e];
-    const Primitive* p = equation.primitive;
+    const ir::Equation& equation = program_.equations[e];
+    const ir::Primitive* p = equation.primitive;
     std::int64_t n = 0;
-    if (p == &psum_p() || p == &pmax_p() || p == &pmin_p()) {
-      const auto& params = equation.params.as<AxesParams>();
+    if (p == &ir::psum_p() || p == &ir::pmax_p() || p == &ir::pmin_p()) {
+      const auto& params = equation.params.as<ir::AxesParams>();
       n = params.groups ? static_cast<std::int64_t>(params.groups->front().size()) : axes_.size(params.axes);
-    } else if (p == &psum_scatter_p() ||
-               (p == &all_gather_p() && equation.params.as<GatherParams>().dimension == 0)) {
-      n = equation.params.as<GatherParams>().axis_size;
-    } else if (p == &ppermute_p() && !equation.params.as<PermuteParams>().pairs.empty()) {
-      n = equation.params.as<PermuteParams>().axis_size;
+    } else if (p == &ir::psum_scatter_p() ||
+               (p == &ir::all_gather_p() && equation.params.as<ir::GatherParams>().dimension == 0)) {
+      n = equation.params.as<ir::GatherParams>().axis_size;
+    } else if (p == &ir::ppermute_p() && !equation.params.as<ir::PermuteParams>().pairs.empty()) {
+      n = equation.params.as<ir::PermuteParams>().axis_size;
     }
     return n > 1 && bytes_of(equation) >= options_.threshold_bytes;
   }
@@ -126,7 +126,7 @@ class Overlapping {
     available_.assign(program_.variables.size(), false);
     is_written_.assign(program_.equations.size(), false);
     find_urgent();
-    for (Var var : program_.inputs) set_available(var);
+    for (ir::Var var : program_.inputs) set_available(var);
     std::vector<std::size_t> left(program_.equations.size());
     std::iota(left.begin(), left.end(), std::size_t{0});
     while (!left.empty() || !in_flight_.empty()) {
@@ -144,19 +144,20 @@ class Overlapping {
     is_urgent_.assign(program_.equations.size(), false);
     std::vector<bool> wanted(program_.variables.size());
     for (std::size_t e = program_.equations.size(); e-- > 0;) {
-      const Equation& equation = program_.equations[e];
+      const ir::Equation& equation = program_.equations[e];
       const bool is_wanted = std::ranges::any_of(
-          equation.outputs, [&](Var var) { return wanted[static_cast<std::size_t>(var)]; });
+          equation.outputs, [&](ir::Var var) { return wanted[static_cast<std::size_t>(var)]; });
       is_urgent_[e] = starts_[e] || (is_wanted && is_light_[e]);
       if (!is_urgent_[e]) continue;
-      for (Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
+      for (ir::Var var : equation.inputs) wanted[static_cast<std::size_t>(var)] = true;
     }
   }
 
   /// Writes the equation, and what is urgent behind it, if it can be written now.
   void try_to_write(std::size_t e) {
-    const Equation& equation = program_.equations[e];
-    if (is_written_[e] || !std::ranges::all_of(equation.inputs, [&](Var var) { return is_available(var); }))
+    const ir::Equation& equation = program_.equations[e];
+    if (is_written_[e] ||
+        !std::ranges::all_of(equation.inputs, [&](ir::Var var) { return is_available(var); }))
       return;
     if (starts_[e]) {
       const std::int64_t bytes =
@@ -169,15 +170,15 @@ class Overlapping {
     is_written_[e] = true;
     items_.push_back({e});
     if (starts_[e]) return;
-    for (Var var : equation.outputs) set_available(var);
-    for (Var var : equation.outputs) {
+    for (ir::Var var : equation.outputs) set_available(var);
+    for (ir::Var var : equation.outputs) {
       for (const std::size_t user : uses_.of(var))
         if (user < is_urgent_.size() && is_urgent_[user]) try_to_write(user);
     }
   }
 
-  bool is_available(Var var) const { return available_[static_cast<std::size_t>(var)]; }
-  void set_available(Var var) { available_[static_cast<std::size_t>(var)] = true; }
+  bool is_available(ir::Var var) const { return available_[static_cast<std::size_t>(var)]; }
+  void set_available(ir::Var var) { available_[static_cast<std::size_t>(var)] = true; }
 
   void finish_oldest() {
     const Flight flight = in_flight_.front();
@@ -202,10 +203,10 @@ class Overlapping {
   }
 
   /// Whether it is, or contains, a collective.
-  static bool exchanges(const Equation& equation) {
+  static bool exchanges(const ir::Equation& equation) {
     bool any = !equation.primitive->exchange(equation.params).kind.empty();
-    for (const NestedProgram& nested : programs_of(equation)) {
-      for_each_equation(*nested.program, [&](const Equation& inner) {
+    for (const ir::NestedProgram& nested : ir::programs_of(equation)) {
+      ir::for_each_equation(*nested.program, [&](const ir::Equation& inner) {
         any = any || !inner.primitive->exchange(inner.params).kind.empty();
       });
     }
@@ -213,28 +214,29 @@ class Overlapping {
   }
 
   /// The program in the order of items_. None if that is the program as it was.
-  std::optional<Program> written(bool reordered) {
-    Program result = program_;
+  std::optional<ir::Program> written(bool reordered) {
+    ir::Program result = program_;
     result.equations.clear();
     bool changed = reordered;
-    std::vector<Var> stands_for(program_.variables.size());
-    std::iota(stands_for.begin(), stands_for.end(), Var{0});
+    std::vector<ir::Var> stands_for(program_.variables.size());
+    std::iota(stands_for.begin(), stands_for.end(), ir::Var{0});
     for (const Item& item : items_) {
-      Equation equation = program_.equations[item.equation];
+      ir::Equation equation = program_.equations[item.equation];
       if (item.awaits) {
-        const Var started = equation.outputs[0];
-        std::vector<Var> operands = {started};
-        for (Var var : item.after) operands.push_back(stands_for[static_cast<std::size_t>(var)]);
-        const auto done = static_cast<Var>(result.variables.size());
+        const ir::Var started = equation.outputs[0];
+        std::vector<ir::Var> operands = {started};
+        for (ir::Var var : item.after) operands.push_back(stands_for[static_cast<std::size_t>(var)]);
+        const auto done = static_cast<ir::Var>(result.variables.size());
         result.variables.push_back(program_.aval(started));
         stands_for[static_cast<std::size_t>(started)] = done;
-        result.equations.push_back({&collective_done_p(), {}, std::move(operands), {done}, equation.site});
+        result.equations.push_back(
+            {&ir::collective_done_p(), {}, std::move(operands), {done}, equation.site});
         continue;
       }
-      for (Var& var : equation.inputs) var = stands_for[static_cast<std::size_t>(var)];
-      changed |= rewrite_held(equation, reasons, [&](const Program& held, CommunicationReasons& found) {
+      for (ir::Var& var : equation.inputs) var = stands_for[static_cast<std::size_t>(var)];
+      changed |= rewrite_held(equation, reasons, [&](const ir::Program& held, CommunicationReasons& found) {
         Overlapping inner(held, &held, given_, axes_, options_);
-        std::optional<Program> rewritten = inner.run();
+        std::optional<ir::Program> rewritten = inner.run();
         found = std::move(inner.reasons);
         return rewritten;
       });
@@ -242,7 +244,7 @@ class Overlapping {
         reasons[{nullptr, result.equations.size()}] = reason->second;
       result.equations.push_back(std::move(equation));
     }
-    for (Var& var : result.outputs) var = stands_for[static_cast<std::size_t>(var)];
+    for (ir::Var& var : result.outputs) var = stands_for[static_cast<std::size_t>(var)];
     if (!changed) return std::nullopt;
     return result;
   }
@@ -252,11 +254,11 @@ class Overlapping {
     std::int64_t bytes;
   };
 
-  const Program& program_;
-  const Uses uses_;
-  const Program* self_;
+  const ir::Program& program_;
+  const ir::Uses uses_;
+  const ir::Program* self_;
   const CommunicationReasons& given_;
-  const AxisEnv& axes_;
+  const ir::AxisEnv& axes_;
   const OverlapOptions options_;
   std::vector<double> flops_;               // of each equation
   std::vector<bool> is_light_, exchanges_;  // which equations
@@ -271,11 +273,11 @@ class Overlapping {
 
 }  // namespace
 
-Program overlap_collectives(Program program, const AxisEnv& axes, const OverlapOptions& options,
-                            CommunicationReasons& reasons) {
+ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options,
+                                CommunicationReasons& reasons) {
   if (options.threshold_bytes == 0 || calls_host(program)) return program;
   Overlapping pass(program, nullptr, reasons, axes, options);
-  std::optional<Program> result = pass.run();
+  std::optional<ir::Program> result = pass.run();
   if (!result) return program;
   reasons = std::move(pass.reasons);
   return std::move(*result);

@@ -27,7 +27,7 @@ struct OverlapOptions {
 /// collective_done before it. A collective stays as it is if nothing, or too little, is computed meanwhile.
 /// So does a program that calls functions of the host: if one of these fails, XLA frees the memory of the
 /// collectives in flight.
-Program overlap_collectives(Program program, const AxisEnv& axes, const OverlapOptions& options,
-                            CommunicationReasons& reasons);
+ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options,
+                                CommunicationReasons& reasons);
 
 }  // namespace lockstep::sharding

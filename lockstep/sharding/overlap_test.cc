@@ -21,44 +21,47 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-const AxisEnv& axes() {
-  static const AxisEnv env({{"x", 4}, {"one", 1}});
+const ir::AxisEnv& axes() {
+  static const ir::AxisEnv env({{"x", 4}, {"one", 1}});
   return env;
 }
 
 template <class Body>
-Program program_of(const Body& body) {
-  const AxisEnvScope scope(axes());
-  Builder b("f");
-  const std::vector<Value> outputs = body(b.input({DType::kF32, {8, 8}}));
+ir::Program program_of(const Body& body) {
+  const ir::AxisEnvScope scope(axes());
+  ir::Builder b("f");
+  const std::vector<ir::Value> outputs = body(b.input({DType::kF32, {8, 8}}));
   return b.finish(outputs);
 }
 
-Value dot(const Value& a, const Value& b) { return lax::dot_general(a, b, {{1}, {0}, {}, {}}); }
+ir::Value dot(const ir::Value& a, const ir::Value& b) {
+  return ir::lax::dot_general(a, b, {{1}, {0}, {}, {}});
+}
 
 constexpr std::int64_t kBytes = 8 * 8 * 4;
 
-std::vector<std::string> names(const Program& program) {
+std::vector<std::string> names(const ir::Program& program) {
   std::vector<std::string> names;
-  for (const Equation& equation : program.equations) {
+  for (const ir::Equation& equation : program.equations) {
     names.push_back(equation.primitive->name);
-    if (equation.inputs.size() > 1 && equation.primitive == &collective_done_p())
+    if (equation.inputs.size() > 1 && equation.primitive == &ir::collective_done_p())
       names.back() += " after " + std::to_string(equation.inputs.size() - 1);
   }
   return names;
 }
 
-std::vector<std::string> overlapped(const Program& program, const OverlapOptions& options) {
+std::vector<std::string> overlapped(const ir::Program& program, const OverlapOptions& options) {
   CommunicationReasons reasons;
   return names(overlap_collectives(program, axes(), options, reasons));
 }
 
 /// A step of training as the partitioner gives it: the sums come last, where they are used.
 TEST(OverlapCollectives, StartWhenTheirOperandsAreReady_AndAreAwaitedLast) {
-  const Program program = program_of([](const Value& x) {
-    const Value first = dot(x, x), second = dot(first, x), third = dot(second, x);
-    std::vector<Value> updated;
-    for (const Value& term : {first, second, third}) updated.push_back(lax::sub(x, lax::psum(term, {"x"})));
+  const ir::Program program = program_of([](const ir::Value& x) {
+    const ir::Value first = dot(x, x), second = dot(first, x), third = dot(second, x);
+    std::vector<ir::Value> updated;
+    for (const ir::Value& term : {first, second, third})
+      updated.push_back(ir::lax::sub(x, ir::lax::psum(term, {"x"})));
     return updated;
   });
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "dot_general", "psum", "sub", "psum",
@@ -71,9 +74,9 @@ TEST(OverlapCollectives, StartWhenTheirOperandsAreReady_AndAreAwaitedLast) {
 
 /// Such as the product with a learning rate, or the parts of several that were put together.
 TEST(OverlapCollectives, LightOperationsBeforeACollective_MoveWithIt) {
-  const Program program = program_of([](const Value& x) {
-    const Value first = dot(x, x), second = dot(first, x), scaled = lax::mul(lax::neg(first), x);
-    return std::vector<Value>{lax::psum(scaled, {"x"}), second};
+  const ir::Program program = program_of([](const ir::Value& x) {
+    const ir::Value first = dot(x, x), second = dot(first, x), scaled = ir::lax::mul(ir::lax::neg(first), x);
+    return std::vector<ir::Value>{ir::lax::psum(scaled, {"x"}), second};
   });
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "neg", "mul", "psum"));
   EXPECT_THAT(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 1}),
@@ -81,22 +84,22 @@ TEST(OverlapCollectives, LightOperationsBeforeACollective_MoveWithIt) {
 }
 
 TEST(OverlapCollectives, WithoutComputationsToOverlap_AreUnchanged) {
-  const Program program = program_of([](const Value& x) {
-    const Value sum = lax::psum(dot(x, x), {"x"}), other = lax::psum(dot(sum, x), {"x"});
-    return std::vector<Value>{lax::sub(x, other)};
+  const ir::Program program = program_of([](const ir::Value& x) {
+    const ir::Value sum = ir::lax::psum(dot(x, x), {"x"}), other = ir::lax::psum(dot(sum, x), {"x"});
+    return std::vector<ir::Value>{ir::lax::sub(x, other)};
   });
   EXPECT_EQ(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 0}), names(program));
 }
 
 /// Parameters that are gathered layer by layer: the next ones while one is used.
 TEST(OverlapCollectives, GathersOfLaterLayers_StartAhead_UpToTheBound) {
-  const Program program = program_of([](const Value& x) {
-    Value h = x;
+  const ir::Program program = program_of([](const ir::Value& x) {
+    ir::Value h = x;
     for (int i = 0; i < 3; ++i) {
-      const Value part = lax::slice(x, {2 * i, 0}, {2 * i + 2, 8});
-      h = dot(h, lax::all_gather(part, {"x"}, 0));
+      const ir::Value part = ir::lax::slice(x, {2 * i, 0}, {2 * i + 2, 8});
+      h = dot(h, ir::lax::all_gather(part, {"x"}, 0));
     }
-    return std::vector<Value>{h};
+    return std::vector<ir::Value>{h};
   });
   // Part and whole of each: 64 and 256 bytes.
   EXPECT_THAT(
@@ -108,9 +111,9 @@ TEST(OverlapCollectives, GathersOfLaterLayers_StartAhead_UpToTheBound) {
 
 TEST(OverlapCollectives, ThatAreSmallOrOverOneDevice_AreUnchanged) {
   const auto of = [](const std::vector<std::string>& axes) {
-    return program_of([&](const Value& x) {
-      const Value sum = lax::psum(x, axes);
-      return std::vector<Value>{lax::sub(x, sum), dot(x, x)};
+    return program_of([&](const ir::Value& x) {
+      const ir::Value sum = ir::lax::psum(x, axes);
+      return std::vector<ir::Value>{ir::lax::sub(x, sum), dot(x, x)};
     });
   };
   const std::vector<std::string> started = {"psum", "dot_general", "collective_done after 1", "sub"};
@@ -124,8 +127,8 @@ TEST(OverlapCollectives, ThatAreSmallOrOverOneDevice_AreUnchanged) {
 
 /// 2 * 8 * 8 * 8 operations for 256 bytes.
 TEST(OverlapCollectives, WithTooFewOperationsPerByte_AreUnchanged) {
-  const Program program = program_of([](const Value& x) {
-    return std::vector<Value>{lax::psum(x, {"x"}), dot(x, x)};
+  const ir::Program program = program_of([](const ir::Value& x) {
+    return std::vector<ir::Value>{ir::lax::psum(x, {"x"}), dot(x, x)};
   });
   EXPECT_THAT(overlapped(program, {.threshold_bytes = 1, .operations_per_byte = 4}),
               ElementsAre("psum", "dot_general", "collective_done after 1"));
@@ -134,20 +137,20 @@ TEST(OverlapCollectives, WithTooFewOperationsPerByte_AreUnchanged) {
 
 /// A collective that is not started waits for those in flight.
 TEST(OverlapCollectives, OnlyOperationsBeforeTheNextBlockingCollective_Count) {
-  const Program program = program_of([](const Value& x) {
-    const Value small = lax::slice(x, {0, 0}, {1, 8});
-    const Value sum = lax::psum(x, {"x"}), other = lax::psum(small, {"x"});
-    return std::vector<Value>{sum, other, dot(x, x)};
+  const ir::Program program = program_of([](const ir::Value& x) {
+    const ir::Value small = ir::lax::slice(x, {0, 0}, {1, 8});
+    const ir::Value sum = ir::lax::psum(x, {"x"}), other = ir::lax::psum(small, {"x"});
+    return std::vector<ir::Value>{sum, other, dot(x, x)};
   });
   EXPECT_EQ(overlapped(program, {.threshold_bytes = kBytes, .operations_per_byte = 0}), names(program));
 }
 
 TEST(OverlapCollectives, InFlight_StayBelowTheBound) {
-  const Program program = program_of([](const Value& x) {
-    std::vector<Value> outputs;
-    Value term = x;
+  const ir::Program program = program_of([](const ir::Value& x) {
+    std::vector<ir::Value> outputs;
+    ir::Value term = x;
     for (int i = 0; i < 3; ++i) {
-      outputs.push_back(lax::sub(x, lax::psum(term, {"x"})));
+      outputs.push_back(ir::lax::sub(x, ir::lax::psum(term, {"x"})));
       term = dot(term, x);
     }
     outputs.push_back(term);
@@ -165,13 +168,13 @@ TEST(OverlapCollectives, InFlight_StayBelowTheBound) {
 }
 
 TEST(OverlapCollectives, KeepTheirReasons) {
-  const Program program = program_of([](const Value& x) {
-    const Value sum = lax::psum(x, {"x"}), updated = lax::sub(x, sum);
-    return std::vector<Value>{updated, lax::psum(dot(x, x), {"x"})};
+  const ir::Program program = program_of([](const ir::Value& x) {
+    const ir::Value sum = ir::lax::psum(x, {"x"}), updated = ir::lax::sub(x, sum);
+    return std::vector<ir::Value>{updated, ir::lax::psum(dot(x, x), {"x"})};
   });
   ASSERT_THAT(names(program), ElementsAre("psum", "sub", "dot_general", "psum"));
   CommunicationReasons reasons = {{{nullptr, 0}, "the first"}, {{nullptr, 3}, "the second"}};
-  const Program result =
+  const ir::Program result =
       overlap_collectives(program, axes(), {.threshold_bytes = 1, .operations_per_byte = 0}, reasons);
   EXPECT_THAT(names(result), ElementsAre("psum", "dot_general", "psum", "collective_done after 1", "sub",
                                          "collective_done"));

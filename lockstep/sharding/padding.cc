@@ -17,7 +17,7 @@ namespace lockstep::sharding {
 namespace {
 
 /// The shape with each dimension up to the next size that the constraint's axes divide.
-Shape constrained_shape(const Shape& shape, const PlacementParams& placement) {
+Shape constrained_shape(const Shape& shape, const ir::PlacementParams& placement) {
   Shape padded = shape;
   for (std::size_t d = 0; d < std::min(shape.size(), placement.spec.size()); ++d) {
     std::int64_t parts = 1;
@@ -30,23 +30,23 @@ Shape constrained_shape(const Shape& shape, const PlacementParams& placement) {
   return padded;
 }
 
-bool is_uneven(const Program& program, const Equation& equation) {
-  if (equation.primitive != &sharding_constraint_p()) return false;
+bool is_uneven(const ir::Program& program, const ir::Equation& equation) {
+  if (equation.primitive != &ir::sharding_constraint_p()) return false;
   const Shape& shape = program.aval(equation.inputs[0]).shape;
-  return constrained_shape(shape, equation.params.as<PlacementParams>()) != shape;
+  return constrained_shape(shape, equation.params.as<ir::PlacementParams>()) != shape;
 }
 
-bool equations_need_padding(const Program& program, const UnevenResults& uneven);
+bool equations_need_padding(const ir::Program& program, const UnevenResults& uneven);
 
 /// Whether a program that the equation holds needs padding.
-bool holds_uneven(const Equation& equation, const UnevenResults& uneven) {
-  return std::ranges::any_of(programs_of(equation), [&](const NestedProgram& nested) {
+bool holds_uneven(const ir::Equation& equation, const UnevenResults& uneven) {
+  return std::ranges::any_of(ir::programs_of(equation), [&](const ir::NestedProgram& nested) {
     return equations_need_padding(*nested.program, uneven);
   });
 }
 
-bool equations_need_padding(const Program& program, const UnevenResults& uneven) {
-  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
+bool equations_need_padding(const ir::Program& program, const UnevenResults& uneven) {
+  return std::ranges::any_of(program.equations, [&](const ir::Equation& equation) {
     return uneven.shapes.contains(&equation) || is_uneven(program, equation) ||
            holds_uneven(equation, uneven);
   });
@@ -57,89 +57,89 @@ struct PaddingPlan {
   std::vector<Shape> operands, results;
   std::vector<std::vector<std::size_t>>
       masked;  ///< for each operand, the dimensions whose padding must be zeros
-  OpParams params;
+  ir::OpParams params;
 };
 
 class Padding {
  public:
-  Padding(const Program& program, const UnevenResults& uneven)
+  Padding(const ir::Program& program, const UnevenResults& uneven)
       : program_(program),
         uneven_(uneven),
         builder_(program.name),
         plain_(program.variables.size()),
         padded_(program.variables.size()) {}
 
-  Program run() {
-    for (Var var : program_.inputs) plain_[at(var)] = builder_.input(program_.aval(var));
-    for (const Equation& equation : program_.equations) {
+  ir::Program run() {
+    for (ir::Var var : program_.inputs) plain_[at(var)] = builder_.input(program_.aval(var));
+    for (const ir::Equation& equation : program_.equations) {
       CallSiteScope site(equation.site);
       emit(equation);
       sites_.resize(builder_.program().equations.size(), equation.site);
     }
-    std::vector<Value> outputs;
-    for (Var var : program_.outputs) outputs.push_back(plain(var));
+    std::vector<ir::Value> outputs;
+    for (ir::Var var : program_.outputs) outputs.push_back(plain(var));
     sites_.resize(builder_.program().equations.size());
-    Program result = builder_.finish(outputs);
+    ir::Program result = builder_.finish(outputs);
     for (std::size_t e = 0; e < sites_.size(); ++e) result.equations[e].site = sites_[e];
     return result;
   }
 
  private:
-  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+  static std::size_t at(ir::Var var) { return static_cast<std::size_t>(var); }
 
-  const Value& plain(Var var) {
-    std::optional<Value>& value = plain_[at(var)];
+  const ir::Value& plain(ir::Var var) {
+    std::optional<ir::Value>& value = plain_[at(var)];
     if (!value) {
       const Shape& shape = program_.aval(var).shape;
-      value = lax::slice(*padded_[at(var)], Shape(shape.size()), shape);
+      value = ir::lax::slice(*padded_[at(var)], Shape(shape.size()), shape);
     }
     return *value;
   }
 
   /// The value in a shape that is its own or larger.
-  Value in_shape(Var var, const Shape& shape) {
+  ir::Value in_shape(ir::Var var, const Shape& shape) {
     if (padded_[at(var)] && padded_[at(var)]->aval().shape == shape) return *padded_[at(var)];
-    const Value& value = plain(var);
+    const ir::Value& value = plain(var);
     const Aval& aval = value.aval();
     if (aval.shape == shape) return value;
     std::vector<std::int64_t> high;
     for (std::size_t d = 0; d < shape.size(); ++d) high.push_back(shape[d] - aval.shape[d]);
     const std::vector<std::int64_t> none(shape.size());
-    const Scalar number = is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0);
-    const Value zero = lax::full(value, number, aval.dtype, {}, aval.weak_type);
-    return lax::pad(value, zero, none, std::move(high), none);
+    const ir::Scalar number = is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0);
+    const ir::Value zero = ir::lax::full(value, number, aval.dtype, {}, aval.weak_type);
+    return ir::lax::pad(value, zero, none, std::move(high), none);
   }
 
   /// The value with zeros from element `size` of the dimension on.
-  static Value masked(const Value& value, std::size_t dimension, std::int64_t size) {
+  static ir::Value masked(const ir::Value& value, std::size_t dimension, std::int64_t size) {
     const Shape& shape = value.aval().shape;
-    const Value places =
-        lax::iota(value, place_dtype(shape[dimension]), shape, static_cast<std::int64_t>(dimension));
-    return lax::select(lax::lt(places, lax::full_like(places, static_cast<double>(size))), value,
-                       lax::full_like(value, 0));
+    const ir::Value places =
+        ir::lax::iota(value, place_dtype(shape[dimension]), shape, static_cast<std::int64_t>(dimension));
+    return ir::lax::select(ir::lax::lt(places, ir::lax::full_like(places, static_cast<double>(size))), value,
+                           ir::lax::full_like(value, 0));
   }
 
-  void set(Var var, const Value& value) {
+  void set(ir::Var var, const ir::Value& value) {
     (value.aval().shape == program_.aval(var).shape ? plain_ : padded_)[at(var)] = value;
   }
 
-  std::optional<PaddingPlan> plan(const Equation& equation) const {
-    if (std::ranges::none_of(equation.inputs, [&](Var var) { return padded_[at(var)].has_value(); }))
+  std::optional<PaddingPlan> plan(const ir::Equation& equation) const {
+    if (std::ranges::none_of(equation.inputs, [&](ir::Var var) { return padded_[at(var)].has_value(); }))
       return std::nullopt;
     std::vector<Aval> inputs, outputs;
-    for (Var var : equation.inputs) inputs.push_back(program_.aval(var));
-    for (Var var : equation.outputs) outputs.push_back(program_.aval(var));
-    const ShardingRule rule = equation.primitive->sharding(inputs, outputs, equation.params);
+    for (ir::Var var : equation.inputs) inputs.push_back(program_.aval(var));
+    for (ir::Var var : equation.outputs) outputs.push_back(program_.aval(var));
+    const ir::ShardingRule rule = equation.primitive->sharding(inputs, outputs, equation.params);
 
     std::vector<std::int64_t> sizes;  // of each factor
-    for (const ShardingRule::Factor& factor : rule.factors) sizes.push_back(factor.size);
+    for (const ir::ShardingRule::Factor& factor : rule.factors) sizes.push_back(factor.size);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const std::optional<Value>& value = padded_[at(equation.inputs[i])];
+      const std::optional<ir::Value>& value = padded_[at(equation.inputs[i])];
       for (std::size_t d = 0; value && d < inputs[i].shape.size(); ++d) {
         const std::int64_t size = value->aval().shape[d];
         if (size == inputs[i].shape[d]) continue;
         const int factor = rule.operands[i][d];
-        if (factor == ShardingRule::kWhole || rule.factors[at(factor)].exchanged ||
+        if (factor == ir::ShardingRule::kWhole || rule.factors[at(factor)].exchanged ||
             rule.factors[at(factor)].size != inputs[i].shape[d])
           return std::nullopt;
         if (sizes[at(factor)] != inputs[i].shape[d] && sizes[at(factor)] != size) return std::nullopt;
@@ -151,7 +151,8 @@ class Padding {
     auto grown = [&](const std::vector<int>& dims, const Shape& shape) -> std::optional<Shape> {
       Shape to = shape;
       for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] == ShardingRule::kWhole || sizes[at(dims[d])] == rule.factors[at(dims[d])].size) continue;
+        if (dims[d] == ir::ShardingRule::kWhole || sizes[at(dims[d])] == rule.factors[at(dims[d])].size)
+          continue;
         if (std::ranges::count(dims, dims[d]) > 1 || shape[d] != rule.factors[at(dims[d])].size)
           return std::nullopt;
         to[d] = sizes[at(dims[d])];
@@ -163,10 +164,10 @@ class Padding {
       if (!shape) return std::nullopt;
       plan.results.push_back(std::move(*shape));
       for (int factor : rule.results[i]) {
-        if (factor != ShardingRule::kWhole) in_result[at(factor)] = true;
+        if (factor != ir::ShardingRule::kWhole) in_result[at(factor)] = true;
       }
     }
-    const bool sums = equation.primitive->zero_padding == ZeroPadding::kAddsNothing;
+    const bool sums = equation.primitive->zero_padding == ir::ZeroPadding::kAddsNothing;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       std::optional<Shape> shape = grown(rule.operands[i], inputs[i].shape);
       if (!shape) return std::nullopt;
@@ -184,38 +185,38 @@ class Padding {
     return plan;
   }
 
-  void emit(const Equation& equation) {
+  void emit(const ir::Equation& equation) {
     if (is_uneven(program_, equation)) {
-      const Var from = equation.inputs[0];
-      const auto& placement = equation.params.as<PlacementParams>();
-      const Value value = in_shape(from, constrained_shape(program_.aval(from).shape, placement));
-      return set(equation.outputs[0], lax::sharding_constraint(value, placement));
+      const ir::Var from = equation.inputs[0];
+      const auto& placement = equation.params.as<ir::PlacementParams>();
+      const ir::Value value = in_shape(from, constrained_shape(program_.aval(from).shape, placement));
+      return set(equation.outputs[0], ir::lax::sharding_constraint(value, placement));
     }
     if (holds_uneven(equation, uneven_)) return emit_nested(equation);
     if (emit_resized(equation)) return;
     const std::optional<PaddingPlan> plan = this->plan(equation);
-    std::vector<Value> operands;
+    std::vector<ir::Value> operands;
     for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
-      const Var var = equation.inputs[i];
+      const ir::Var var = equation.inputs[i];
       if (!plan) {
         operands.push_back(plain(var));
         continue;
       }
-      Value value = in_shape(var, plan->operands[i]);
+      ir::Value value = in_shape(var, plan->operands[i]);
       for (std::size_t d : plan->masked[i]) value = masked(value, d, program_.aval(var).shape[d]);
       operands.push_back(value);
     }
-    const std::vector<Value> results =
+    const std::vector<ir::Value> results =
         builder_.emit(*equation.primitive, plan ? plan->params : equation.params, operands);
     for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
   }
 
   /// The slice that made an operand of a concatenation along the same dimension.
-  const Equation* slice_within(const Equation& equation, Var var) const {
-    if (equation.primitive != &concatenate_p()) return nullptr;
-    for (const Equation& slice : program_.equations) {
+  const ir::Equation* slice_within(const ir::Equation& equation, ir::Var var) const {
+    if (equation.primitive != &ir::concatenate_p()) return nullptr;
+    for (const ir::Equation& slice : program_.equations) {
       if (slice.outputs.empty() || slice.outputs[0] != var) continue;
-      const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
+      const auto along = static_cast<std::size_t>(equation.params.as<ir::ConcatenateParams>().dimension);
       const bool is_one =
           !slice.inputs.empty() && is_slice_along(slice, program_.aval(slice.inputs[0]).shape, along);
       return is_one ? &slice : nullptr;
@@ -225,14 +226,14 @@ class Padding {
 
   /// A slice, a pad or a concatenation of padded values, or of a size that the devices do not divide. Whether
   /// it is one.
-  bool emit_resized(const Equation& equation) {
+  bool emit_resized(const ir::Equation& equation) {
     if (!can_resize(equation)) return false;
     if (uneven_.within.contains(&equation)) return true;
     if (const auto pad = uneven_.of_pads.find(&equation); pad != uneven_.of_pads.end()) {
-      const auto& slice = equation.params.as<SliceParams>();
-      const Var x = pad->second->inputs[0];
-      Equation one = *pad->second;
-      one.params = OpParams::of(pad_of(slice, one.params.as<PadParams>(), program_.aval(x).shape));
+      const auto& slice = equation.params.as<ir::SliceParams>();
+      const ir::Var x = pad->second->inputs[0];
+      ir::Equation one = *pad->second;
+      one.params = ir::OpParams::of(pad_of(slice, one.params.as<ir::PadParams>(), program_.aval(x).shape));
       one.outputs = equation.outputs;
       emit_as(one, &equation);
       return true;
@@ -241,21 +242,21 @@ class Padding {
   }
 
   /// The same for an equation that replaces another one, `origin`.
-  bool emit_as(const Equation& equation, const Equation* origin) {
+  bool emit_as(const ir::Equation& equation, const ir::Equation* origin) {
     std::vector<PaddedOperand> operands;
     if (emit_rotation(equation, origin)) return true;
     const auto found = uneven_.shapes.find(origin);
     const bool is_uneven = found != uneven_.shapes.end();
-    auto stored = [&](Var var) { return padded_[at(var)] ? *padded_[at(var)] : plain(var); };
-    for (Var var : equation.inputs) {
+    auto stored = [&](ir::Var var) { return padded_[at(var)] ? *padded_[at(var)] : plain(var); };
+    for (ir::Var var : equation.inputs) {
       const Shape& own = program_.aval(var).shape;
-      const Equation* slice = is_uneven ? slice_within(equation, var) : nullptr;
+      const ir::Equation* slice = is_uneven ? slice_within(equation, var) : nullptr;
       if (slice == nullptr) {
         operands.push_back({stored(var), own});
       } else {
-        const auto along = at(static_cast<Var>(equation.params.as<ConcatenateParams>().dimension));
+        const auto along = at(static_cast<ir::Var>(equation.params.as<ir::ConcatenateParams>().dimension));
         operands.push_back(
-            {stored(slice->inputs[0]), own, slice->params.as<SliceParams>().start_indices[along]});
+            {stored(slice->inputs[0]), own, slice->params.as<ir::SliceParams>().start_indices[along]});
       }
     }
     const Shape& shape = program_.aval(equation.outputs[0]).shape;
@@ -267,59 +268,59 @@ class Padding {
     }
     if (to) set(equation.outputs[0], resized(equation, operands, shape, *to));
     if (!to && &equation != origin) {
-      std::vector<Value> values;
-      for (Var var : equation.inputs) values.push_back(plain(var));
+      std::vector<ir::Value> values;
+      for (ir::Var var : equation.inputs) values.push_back(plain(var));
       set(equation.outputs[0], builder_.emit(*equation.primitive, equation.params, values)[0]);
     }
     return to.has_value();
   }
 
   /// A value's end before its beginning: a rotation. Whether the equation is one.
-  bool emit_rotation(const Equation& equation, const Equation* origin) {
+  bool emit_rotation(const ir::Equation& equation, const ir::Equation* origin) {
     if (equation.inputs.size() != 2 || !uneven_.shapes.contains(origin)) return false;
-    const Equation *end = slice_within(equation, equation.inputs[0]),
-                   *begin = slice_within(equation, equation.inputs[1]);
+    const ir::Equation *end = slice_within(equation, equation.inputs[0]),
+                       *begin = slice_within(equation, equation.inputs[1]);
     if (end == nullptr || begin == nullptr || end->inputs[0] != begin->inputs[0]) return false;
-    const Var x = end->inputs[0];
-    const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
-    const auto &first = begin->params.as<SliceParams>(), &last = end->params.as<SliceParams>();
+    const ir::Var x = end->inputs[0];
+    const auto along = static_cast<std::size_t>(equation.params.as<ir::ConcatenateParams>().dimension);
+    const auto &first = begin->params.as<ir::SliceParams>(), &last = end->params.as<ir::SliceParams>();
     const std::int64_t cut = last.start_indices[along];
     const bool is_rotation = first.start_indices[along] == 0 && first.limit_indices[along] == cut &&
                              last.limit_indices[along] == program_.aval(x).shape[along];
     if (!is_rotation || padded_[at(x)]) return false;
-    set(equation.outputs[0], lax::rotate(plain(x), static_cast<std::int64_t>(along), cut));
+    set(equation.outputs[0], ir::lax::rotate(plain(x), static_cast<std::int64_t>(along), cut));
     return true;
   }
 
   /// Values are passed into and out of the programs of an equation without padding, because a carry has one
   /// shape.
-  void emit_nested(const Equation& equation) {
-    std::vector<std::shared_ptr<const Program>> programs;
-    for (const NestedProgram& nested : programs_of(equation)) {
+  void emit_nested(const ir::Equation& equation) {
+    std::vector<std::shared_ptr<const ir::Program>> programs;
+    for (const ir::NestedProgram& nested : ir::programs_of(equation)) {
       CallSiteReset reset;
-      programs.push_back(std::make_shared<const Program>(Padding(*nested.program, uneven_).run()));
+      programs.push_back(std::make_shared<const ir::Program>(Padding(*nested.program, uneven_).run()));
     }
-    std::vector<Value> operands;
-    for (Var var : equation.inputs) operands.push_back(plain(var));
-    const std::vector<Value> results = builder_.emit(
+    std::vector<ir::Value> operands;
+    for (ir::Var var : equation.inputs) operands.push_back(plain(var));
+    const std::vector<ir::Value> results = builder_.emit(
         *equation.primitive, equation.primitive->nested->with_programs(equation.params, std::move(programs)),
         operands);
     for (std::size_t i = 0; i < results.size(); ++i) set(equation.outputs[i], results[i]);
   }
 
-  const Program& program_;
+  const ir::Program& program_;
   const UnevenResults& uneven_;
-  Builder builder_;
-  std::vector<std::optional<Value>> plain_, padded_;  // of each variable of the program
-  std::vector<CallSite> sites_;                       // of each equation in the builder
+  ir::Builder builder_;
+  std::vector<std::optional<ir::Value>> plain_, padded_;  // of each variable of the program
+  std::vector<CallSite> sites_;                           // of each equation in the builder
 };
 
 }  // namespace
 
-bool needs_padding(const Program& program) { return equations_need_padding(program, {}); }
+bool needs_padding(const ir::Program& program) { return equations_need_padding(program, {}); }
 
-Program with_padding(const Program& program, const AxisEnv& axes, const UnevenResults& uneven) {
-  AxisEnvScope scope(axes);
+ir::Program with_padding(const ir::Program& program, const ir::AxisEnv& axes, const UnevenResults& uneven) {
+  ir::AxisEnvScope scope(axes);
   return Padding(program, uneven).run();
 }
 

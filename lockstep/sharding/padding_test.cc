@@ -19,15 +19,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const AxisEnv kAxes({{"x", 4}});
+const ir::AxisEnv kAxes({{"x", 4}});
 
-Value over_x(const Value& value) {
-  return lax::sharding_constraint(value, {{{"x"}}, {"x"}, {4}, {0, 1, 2, 3}, {}});
+ir::Value over_x(const ir::Value& value) {
+  return ir::lax::sharding_constraint(value, {{{"x"}}, {"x"}, {4}, {0, 1, 2, 3}, {}});
 }
 
-Program program_of(const std::function<Value(Value)>& function) {
-  Builder builder("f");
-  const Value outputs[] = {function(builder.input({DType::kF32, {6, 3}}))};
+ir::Program program_of(const std::function<ir::Value(ir::Value)>& function) {
+  ir::Builder builder("f");
+  const ir::Value outputs[] = {function(builder.input({DType::kF32, {6, 3}}))};
   return builder.finish(outputs);
 }
 
@@ -39,9 +39,9 @@ std::vector<std::string> collectives(const Partitioned& p) {
 }
 
 TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
-  const Program f = program_of([](Value x) {
-    Value y = over_x(x);
-    return lax::mul(lax::sin(y), y);
+  const ir::Program f = program_of([](ir::Value x) {
+    ir::Value y = over_x(x);
+    return ir::lax::mul(ir::lax::sin(y), y);
   });
   ASSERT_TRUE(needs_padding(f));
   EXPECT_EQ(to_string(partition(f, {kAxes, {P()}, {P()}}).program),
@@ -61,24 +61,26 @@ TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
 }
 
 TEST(Padding, IsZeroInSumsAndProducts) {
-  const Program f = program_of([](Value x) { return lax::reduce_sum(lax::exp(over_x(x)), {0}); });
+  const ir::Program f =
+      program_of([](ir::Value x) { return ir::lax::reduce_sum(ir::lax::exp(over_x(x)), {0}); });
   const Partitioned p = partition(f, {kAxes, {P()}, {P()}});
   EXPECT_THAT(collectives(p), ElementsAre("all-reduce f32[3]"));
-  const Program g = program_of([](Value x) {
-    Value y = lax::exp(over_x(x));
-    return lax::dot_general(y, y, {{0}, {0}, {}, {}});
+  const ir::Program g = program_of([](ir::Value x) {
+    ir::Value y = ir::lax::exp(over_x(x));
+    return ir::lax::dot_general(y, y, {{0}, {0}, {}, {}});
   });
   EXPECT_THAT(collectives(partition(g, {kAxes, {P()}, {P()}})), ElementsAre("all-reduce f32[3,3]"));
 }
 
 TEST(Padding, IsRemovedBeforeOtherOperations) {
-  const Program f = program_of([](Value x) { return lax::reduce_max(lax::exp(over_x(x)), {0}); });
+  const ir::Program f =
+      program_of([](ir::Value x) { return ir::lax::reduce_max(ir::lax::exp(over_x(x)), {0}); });
   EXPECT_THAT(collectives(partition(f, {kAxes, {P()}, {P()}})), ElementsAre("all-gather f32[8,3]"));
 }
 
 TEST(Padding, IsNotAddedWhereTheAxesDivide) {
-  Builder builder("f");
-  const Value outputs[] = {over_x(builder.input({DType::kF32, {8, 3}}))};
+  ir::Builder builder("f");
+  const ir::Value outputs[] = {over_x(builder.input({DType::kF32, {8, 3}}))};
   EXPECT_FALSE(needs_padding(builder.finish(outputs)));
 }
 

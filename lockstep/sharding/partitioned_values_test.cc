@@ -88,15 +88,15 @@ class Random {
 };
 
 /// A shard_map with its own specs: over all axes of the mesh or some of them.
-Value add_random_shard_map(Random& random, const Value& x, const Mesh& mesh) {
+ir::Value add_random_shard_map(Random& random, const ir::Value& x, const Mesh& mesh) {
   const std::vector<std::string> manual = random.coin() ? mesh.axis_names() : random.some(mesh.axis_names());
   const PartitionSpec in_spec = random.spec(x.aval().shape, mesh, manual, true);
-  Value part = lax::to_local(x, placement(mesh, in_spec, manual));
-  if (random.coin()) part = lax::neg(part);
+  ir::Value part = ir::lax::to_local(x, placement(mesh, in_spec, manual));
+  if (random.coin()) part = ir::lax::neg(part);
   if (std::vector<std::string> axes = random.some(part.aval().varying); !axes.empty())
-    part = lax::sign(lax::psum(part, axes));
+    part = ir::lax::sign(ir::lax::psum(part, axes));
   std::vector<std::string> named = part.aval().varying;
-  if (x.aval().rank() == 0) return lax::to_global(part, placement(mesh, PartitionSpec(), manual));
+  if (x.aval().rank() == 0) return ir::lax::to_global(part, placement(mesh, PartitionSpec(), manual));
   for (const std::string& axis : manual) {  // the same on all devices: as often as the axis has devices
     if (!std::ranges::count(named, axis) && random.below(4) == 0 && num_elements(x.aval().shape) < 100)
       named.push_back(axis);
@@ -104,8 +104,8 @@ Value add_random_shard_map(Random& random, const Value& x, const Mesh& mesh) {
   std::vector<std::string> missing = named;
   std::erase_if(missing,
                 [&](const std::string& axis) { return std::ranges::count(part.aval().varying, axis); });
-  if (!missing.empty()) part = lax::pvary(part, missing);
-  return lax::to_global(part, placement(mesh, random.spec_of_all(x.aval().shape.size(), named), manual));
+  if (!missing.empty()) part = ir::lax::pvary(part, missing);
+  return ir::lax::to_global(part, placement(mesh, random.spec_of_all(x.aval().shape.size(), named), manual));
 }
 
 std::vector<std::int64_t> all_dims(std::int64_t rank) {
@@ -115,34 +115,34 @@ std::vector<std::int64_t> all_dims(std::int64_t rank) {
 }
 
 /// x, of three dimensions, with the kernels of another value, or part of x itself.
-Value add_random_convolution(Random& random, const Value& x, const std::vector<Value>& pool) {
+ir::Value add_random_convolution(Random& random, const ir::Value& x, const std::vector<ir::Value>& pool) {
   const Shape& shape = x.aval().shape;
-  Value kernels =
-      lax::slice(x, {0, 0, 0}, {1 + random.upto(shape[0] - 1), shape[1], 1 + random.upto(shape[2] - 1)});
-  for (const Value& v : pool)
+  ir::Value kernels =
+      ir::lax::slice(x, {0, 0, 0}, {1 + random.upto(shape[0] - 1), shape[1], 1 + random.upto(shape[2] - 1)});
+  for (const ir::Value& v : pool)
     if (v.aval().rank() == 3 && v.aval().shape[1] == shape[1] && random.coin()) kernels = v;
-  ConvParams p;
+  ir::ConvParams p;
   p.lhs_dilation = {1 + random.upto(1)};
   p.rhs_dilation = {1 + random.upto(1)};
   p.window_strides = {1 + random.upto(1)};
   p.padding_low = {random.upto(2)};
   p.lhs_spec = p.rhs_spec = p.out_spec = {0, 1, 2};
   // At least one result.
-  const std::int64_t missing = dilated(kernels.aval().shape[2], p.rhs_dilation[0]) -
-                               dilated(shape[2], p.lhs_dilation[0]) - p.padding_low[0];
+  const std::int64_t missing = ir::dilated(kernels.aval().shape[2], p.rhs_dilation[0]) -
+                               ir::dilated(shape[2], p.lhs_dilation[0]) - p.padding_low[0];
   p.padding_high = {std::max<std::int64_t>(missing, 0) + random.upto(2)};
-  return lax::sign(lax::conv_general_dilated(x, kernels, p));
+  return ir::lax::sign(ir::lax::conv_general_dilated(x, kernels, p));
 }
 
-Value add_random_equation(Random& random, const std::vector<Value>& pool, const Mesh& mesh) {
-  const Value x = pool[random.below(pool.size())];
+ir::Value add_random_equation(Random& random, const std::vector<ir::Value>& pool, const Mesh& mesh) {
+  const ir::Value x = pool[random.below(pool.size())];
   const Shape& shape = x.aval().shape;
   const std::int64_t rank = x.aval().rank();
   const auto d = rank == 0 ? 0 : static_cast<std::int64_t>(random.below(shape.size()));
   auto size = [&](std::int64_t dim) { return shape[static_cast<std::size_t>(dim)]; };
   auto peers = [&](auto&& fits) {
-    std::vector<Value> all;
-    for (const Value& v : pool) {
+    std::vector<ir::Value> all;
+    for (const ir::Value& v : pool) {
       if (fits(v)) all.push_back(v);
     }
     return all;
@@ -156,11 +156,11 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
         start.push_back(random.coin() ? 0 : random.upto(n / 2));
         limit.push_back(random.coin() ? n : std::max(start.back() + 1, n - random.upto(n / 2)));
       }
-      return lax::slice(x, start, limit, strides);
+      return ir::lax::slice(x, start, limit, strides);
     }
     case 16:
     case 17: {  // from before, between and behind
-      if (rank == 0 || num_elements(shape) > 200) return lax::neg(x);
+      if (rank == 0 || num_elements(shape) > 200) return ir::lax::neg(x);
       std::vector<std::int64_t> low, high, interior;
       for (std::int64_t n : shape) {
         interior.push_back(random.below(4) == 0 ? 1 : 0);
@@ -171,31 +171,32 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
                                      : 1 + random.upto(3) - std::min<std::int64_t>(low.back(), 0));
         if (total + high.back() < 1) high.back() = 1 - total;
       }
-      return lax::pad(x, lax::full_like(lax::reduce_sum(x, all_dims(rank)), 2), low, high, interior);
+      return ir::lax::pad(x, ir::lax::full_like(ir::lax::reduce_sum(x, all_dims(rank)), 2), low, high,
+                          interior);
     }
     case 23: {  // all in order, or the first few
       if (rank == 0) return x;
       if (random.coin())
-        return lax::sort(std::span<const Value>(&x, 1), d, 1, random.coin(), random.coin())[0];
+        return ir::lax::sort(std::span<const ir::Value>(&x, 1), d, 1, random.coin(), random.coin())[0];
       const std::int64_t count = 1 + random.upto(size(d) - 1);
-      return lax::first_sorted(std::span<const Value>(&x, 1), d, count, 1, random.coin())[0];
+      return ir::lax::first_sorted(std::span<const ir::Value>(&x, 1), d, count, 1, random.coin())[0];
     }
     case 18:
-      return rank == 0 ? x : lax::rev(x, random.coin() ? all_dims(rank) : std::vector<std::int64_t>{d});
+      return rank == 0 ? x : ir::lax::rev(x, random.coin() ? all_dims(rank) : std::vector<std::int64_t>{d});
     case 19:
       if (rank == 0) return x;
-      return random.coin() ? lax::sign(lax::cumulative(cumsum_p(), x, d, random.coin()))
-                           : lax::cumulative(cummax_p(), x, d, random.coin());
+      return random.coin() ? ir::lax::sign(ir::lax::cumulative(ir::cumsum_p(), x, d, random.coin()))
+                           : ir::lax::cumulative(ir::cummax_p(), x, d, random.coin());
     case 20:
-      return rank == 0 ? x : lax::convert_element_type(lax::argmax(x, d), DType::kF32);
+      return rank == 0 ? x : ir::lax::convert_element_type(ir::lax::argmax(x, d), DType::kF32);
     case 21: {  // the elements turned round by some places
       if (rank == 0 || size(d) < 2) return x;
       const std::int64_t by = 1 + random.upto(size(d) - 2);
-      if (random.coin()) return lax::rotate(x, d, by);
+      if (random.coin()) return ir::lax::rotate(x, d, by);
       Shape start(shape.size()), middle = shape, middle_start = start;
       middle[static_cast<std::size_t>(d)] = middle_start[static_cast<std::size_t>(d)] = by;
-      const Value both[] = {lax::slice(x, middle_start, shape), lax::slice(x, start, middle)};
-      return lax::concatenate(std::span<const Value>(both), d);
+      const ir::Value both[] = {ir::lax::slice(x, middle_start, shape), ir::lax::slice(x, start, middle)};
+      return ir::lax::concatenate(std::span<const ir::Value>(both), d);
     }
     case 22: {
       if (rank == 0) return x;
@@ -208,43 +209,43 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
         strides.push_back(1 + random.upto(1));
         padding.emplace_back(random.upto(2), random.upto(2));
       }
-      const Primitive& kind = random.coin() ? reduce_window_max_p() : reduce_window_sum_p();
-      return lax::sign(lax::reduce_window(kind, x, windows, strides, padding));
+      const ir::Primitive& kind = random.coin() ? ir::reduce_window_max_p() : ir::reduce_window_sum_p();
+      return ir::lax::sign(ir::lax::reduce_window(kind, x, windows, strides, padding));
     }
     case 12:
     case 13:
     case 14:
       return add_random_shard_map(random, x, mesh);
     case 11:
-      return lax::sharding_constraint(x, placement(mesh, random.spec(shape, mesh, false)));
+      return ir::lax::sharding_constraint(x, placement(mesh, random.spec(shape, mesh, false)));
     case 0:
-      return lax::neg(x);
+      return ir::lax::neg(x);
     case 1: {
-      auto same = peers([&](const Value& v) { return v.aval().shape == shape; });
-      const Value y = same[random.below(same.size())];
-      return random.coin() ? lax::add(x, y) : lax::max(x, lax::neg(y));
+      auto same = peers([&](const ir::Value& v) { return v.aval().shape == shape; });
+      const ir::Value y = same[random.below(same.size())];
+      return random.coin() ? ir::lax::add(x, y) : ir::lax::max(x, ir::lax::neg(y));
     }
     case 2: {  // a matrix product over dimension d and any of another's of its size
       if (rank == 0) return x;
-      auto fits = peers([&](const Value& v) {
+      auto fits = peers([&](const ir::Value& v) {
         return v.aval().rank() <= 2 && std::ranges::count(v.aval().shape, size(d));
       });
-      if (fits.empty() || rank > 2) return lax::abs(x);
-      const Value y = fits[random.below(fits.size())];
+      if (fits.empty() || rank > 2) return ir::lax::abs(x);
+      const ir::Value y = fits[random.below(fits.size())];
       const auto e = std::ranges::find(y.aval().shape, size(d)) - y.aval().shape.begin();
-      return lax::sign(lax::dot_general(x, y, {{d}, {e}, {}, {}}));
+      return ir::lax::sign(ir::lax::dot_general(x, y, {{d}, {e}, {}, {}}));
     }
     case 3: {  // the same, for each index of a leading batch dimension
       if (rank < 2) return x;
-      auto fits = peers([&](const Value& v) {
+      auto fits = peers([&](const ir::Value& v) {
         return v.aval().rank() == rank && v.aval().shape[0] == shape[0] && v.aval().shape[1] == shape[1];
       });
-      return lax::sign(lax::dot_general(x, fits[random.below(fits.size())], {{1}, {1}, {0}, {0}}));
+      return ir::lax::sign(ir::lax::dot_general(x, fits[random.below(fits.size())], {{1}, {1}, {0}, {0}}));
     }
     case 4:
-      return rank == 0 ? x : lax::sign(lax::reduce_sum(x, {d}));
+      return rank == 0 ? x : ir::lax::sign(ir::lax::reduce_sum(x, {d}));
     case 5:
-      return rank == 0 ? x : random.coin() ? lax::reduce_max(x, {d}) : lax::reduce_min(x, {d});
+      return rank == 0 ? x : random.coin() ? ir::lax::reduce_max(x, {d}) : ir::lax::reduce_min(x, {d});
     case 6: {  // a new dimension, in front or behind
       if (rank > 2) return x;
       const std::int64_t n = random.coin() ? 4 : 8;
@@ -253,33 +254,33 @@ Value add_random_equation(Random& random, const std::vector<Value>& pool, const 
       const bool front = random.coin();
       to.insert(front ? to.begin() : to.end(), n);
       for (std::size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<std::int64_t>(i) + (front ? 1 : 0);
-      return lax::broadcast_in_dim(x, to, dims);
+      return ir::lax::broadcast_in_dim(x, to, dims);
     }
     case 7: {
-      if (rank < 2) return lax::sign(x);
+      if (rank < 2) return ir::lax::sign(x);
       std::vector<std::int64_t> permutation;
       for (std::int64_t i = 0; i < rank; ++i) permutation.push_back((i + 1) % rank);
-      return lax::transpose(x, permutation);
+      return ir::lax::transpose(x, permutation);
     }
     case 8: {  // two dimensions into one, or one into two
       if (rank >= 2) {
         Shape to(shape.begin() + 1, shape.end());
         to[0] *= shape[0];
-        return lax::reshape(x, to);
+        return ir::lax::reshape(x, to);
       }
-      if (rank == 1 && shape[0] % 4 == 0) return lax::reshape(x, {shape[0] / 4, 4});
-      return lax::neg(x);
+      if (rank == 1 && shape[0] % 4 == 0) return ir::lax::reshape(x, {shape[0] / 4, 4});
+      return ir::lax::neg(x);
     }
     case 9: {
       if (rank == 0 || size(d) > 16) return x;
-      auto same = peers([&](const Value& v) { return v.aval().shape == shape; });
-      const Value both[] = {x, same[random.below(same.size())]};
-      return lax::concatenate(std::span<const Value>(both), d);
+      auto same = peers([&](const ir::Value& v) { return v.aval().shape == shape; });
+      const ir::Value both[] = {x, same[random.below(same.size())]};
+      return ir::lax::concatenate(std::span<const ir::Value>(both), d);
     }
     default: {
       if (rank == 0) return x;
-      Value places = lax::iota(x, DType::kF32, shape, d);
-      return lax::select(lax::gt(places, lax::full_like(x, 1)), x, lax::neg(places));
+      ir::Value places = ir::lax::iota(x, DType::kF32, shape, d);
+      return ir::lax::select(ir::lax::gt(places, ir::lax::full_like(x, 1)), x, ir::lax::neg(places));
     }
   }
 }
@@ -289,20 +290,20 @@ class PartitionedValues : public ::testing::TestWithParam<Shape> {};
 TEST_P(PartitionedValues, RandomPrograms_EqualOneDevice) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
-  const AxisEnvScope axes(mesh.axis_env());
+  const ir::AxisEnvScope axes(mesh.axis_env());
   std::set<std::string> kinds;
   int num_combined = 0, num_again = 0;
   const auto seeds = static_cast<unsigned>(lockstep::testing::rounds("LOCKSTEP_TEST_PARTITIONS", 150, 2000));
   for (unsigned seed = 0; seed < seeds; ++seed) {
     Random random(seed);
-    Builder builder("random");
-    std::vector<Value> pool;
+    ir::Builder builder("random");
+    std::vector<ir::Value> pool;
     for (std::size_t i = 0; i < 3; ++i)
       pool.push_back(builder.input(Aval{DType::kF32, random.shape(1 + random.below(3))}));
     for (int i = 0; i < 9; ++i) pool.push_back(add_random_equation(random, pool, mesh));
-    const std::vector<Value> outputs = {pool[pool.size() - 1], pool[pool.size() - 3],
-                                        pool[random.below(pool.size())]};
-    const Program global = builder.finish(outputs);
+    const std::vector<ir::Value> outputs = {pool[pool.size() - 1], pool[pool.size() - 3],
+                                            pool[random.below(pool.size())]};
+    const ir::Program global = builder.finish(outputs);
 
     PartitionOptions options{mesh.axis_env(), {}, {}};
     std::vector<std::vector<Tensor>> whole, parts;
@@ -323,11 +324,11 @@ TEST_P(PartitionedValues, RandomPrograms_EqualOneDevice) {
     const auto expected = testing::evaluate(global, mesh.axis_env(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
     CommunicationReasons reasons = partitioned.reasons;
-    const Program again = gather_again(partitioned.program, random.coin() ? 0 : 256, reasons, 0);
+    const ir::Program again = gather_again(partitioned.program, random.coin() ? 0 : 256, reasons, 0);
     num_again += again.equations.size() != partitioned.program.equations.size();
     const CombineOptions combining{.threshold_bytes = random.coin() ? 64 : 1 << 20,
                                    .gathered_bytes = random.coin() ? 256 : 1 << 20};
-    const Program combined = combine_collectives(again, mesh.axis_env(), combining, reasons);
+    const ir::Program combined = combine_collectives(again, mesh.axis_env(), combining, reasons);
     num_combined += combined.equations.size() != again.equations.size();
     ASSERT_TRUE(testing::evaluate(combined, mesh.axis_env(), parts) == found)
         << "seed " << seed << "\n"

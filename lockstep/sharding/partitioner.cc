@@ -37,9 +37,9 @@ Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
   std::int64_t bytes = options.kept_gathered_bytes;
   if (options.memory_limit_bytes == 0) return keeping(std::move(written), bytes);
   Partitioned best = keeping(written, bytes);
-  std::int64_t needed = peak_bytes(best.program);
+  std::int64_t needed = ir::peak_bytes(best.program);
   const auto consider = [&](Partitioned other) {
-    const std::int64_t bytes = peak_bytes(other.program);
+    const std::int64_t bytes = ir::peak_bytes(other.program);
     if (bytes >= needed) return;
     needed = bytes;
     best = std::move(other);
@@ -58,7 +58,7 @@ Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
 }
 
 /// `tried`: sizes that the devices do not divide were looked for.
-Partitioned partition(const Program& global, const PartitionOptions& options, bool tried) {
+Partitioned partition(const ir::Program& global, const PartitionOptions& options, bool tried) {
   if (options.in_specs.size() != global.inputs.size() || options.out_specs.size() != global.outputs.size()) {
     fail<ShardingError>("[partition] {} has {} inputs and {} outputs, but {} and {} specs were given",
                         global.name, global.inputs.size(), global.outputs.size(), options.in_specs.size(),
@@ -70,7 +70,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
   std::vector<Split> splits;
   for (const Aval& aval : flat.program.variables) splits.emplace_back(aval.shape.size());
   bool all_whole = true;
-  auto place = [&](Var var, const PartitionSpec& spec, std::string_view kind, std::size_t i) {
+  auto place = [&](ir::Var var, const PartitionSpec& spec, std::string_view kind, std::size_t i) {
     check_divisible(global.aval(var), spec, options.axes, fmt::format("{} {} of {}", kind, i, global.name));
     Split split = grid.split(spec, global.aval(var).shape.size());
     all_whole = all_whole && is_whole(split);
@@ -80,7 +80,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     splits[static_cast<std::size_t>(global.inputs[i])] =
         place(global.inputs[i], options.in_specs[i], "input", i);
   std::vector<bool> has_split(splits.size(), false);
-  for (Var var : global.inputs) has_split[static_cast<std::size_t>(var)] = true;
+  for (ir::Var var : global.inputs) has_split[static_cast<std::size_t>(var)] = true;
   for (std::size_t i = 0; i < global.outputs.size(); ++i) {
     if (!options.out_specs[i]) continue;
     const auto var = static_cast<std::size_t>(global.outputs[i]);
@@ -89,21 +89,21 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
     has_split[var] = true;
     splits[var] = std::move(split);
   }
-  for (const Equation& equation : flat.program.equations) {
-    all_whole = all_whole && equation.primitive != &debug_p() &&
-                equation.primitive != &io_callback_p();  // one device does it
-    if (!is_placement(*equation.primitive)) continue;
+  for (const ir::Equation& equation : flat.program.equations) {
+    all_whole = all_whole && equation.primitive != &ir::debug_p() &&
+                equation.primitive != &ir::io_callback_p();  // one device does it
+    if (!ir::is_placement(*equation.primitive)) continue;
     all_whole = false;
-    const Var from = equation.inputs[0], to = equation.outputs[0];
+    const ir::Var from = equation.inputs[0], to = equation.outputs[0];
     const Split split = placed_split(equation, grid, flat.program.aval(to).shape);
-    auto set = [&](Var var) {
+    auto set = [&](ir::Var var) {
       has_split[static_cast<std::size_t>(var)] = true;
       splits[static_cast<std::size_t>(var)] = split;
     };
     // A result has the split of its placement, whatever a later placement requires; an operand has that of
     // the first one.
-    if (equation.primitive != &to_local_p()) set(to);
-    if (equation.primitive != &to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
+    if (equation.primitive != &ir::to_local_p()) set(to);
+    if (equation.primitive != &ir::to_global_p() && !has_split[static_cast<std::size_t>(from)]) set(from);
   }
   if (all_whole) {
     Partitioned same{.program = global, .kept_gathered_bytes = options.kept_gathered_bytes};
@@ -124,7 +124,7 @@ Partitioned partition(const Program& global, const PartitionOptions& options, bo
 
 }  // namespace
 
-Partitioned partition(const Program& global, const PartitionOptions& options) {
+Partitioned partition(const ir::Program& global, const PartitionOptions& options) {
   return partition(global, options, false);
 }
 

@@ -15,7 +15,7 @@ namespace lockstep::sharding {
 
 struct PartitionOptions {
   /// The mesh's axes.
-  AxisEnv axes;
+  ir::AxisEnv axes;
 
   /// The sharding of each input.
   std::vector<PartitionSpec> in_specs;
@@ -38,7 +38,7 @@ struct PartitionOptions {
 
 struct Partitioned {
   /// The computation of each device on its parts, with the collectives as equations.
-  Program program;
+  ir::Program program;
 
   /// The sharding of each output: as required, or as the partitioner chose.
   std::vector<PartitionSpec> out_specs = {};
@@ -59,6 +59,6 @@ struct Partitioned {
 /// equation is written for the devices' parts: its operands are resharded as it needs them (reshard.h), and
 /// partial results are reduced. Needs no devices. Throws ShardingError if a spec does not match its input or
 /// output, or the axes.
-Partitioned partition(const Program& global, const PartitionOptions& options);
+Partitioned partition(const ir::Program& global, const PartitionOptions& options);
 
 }  // namespace lockstep::sharding

@@ -27,33 +27,35 @@ using ::testing::UnorderedElementsAre;
 
 Aval f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
-Value matmul(const Value& x, const Value& w) { return lax::dot_general(x, w, {{1}, {0}, {}, {}}); }
+ir::Value matmul(const ir::Value& x, const ir::Value& w) {
+  return ir::lax::dot_general(x, w, {{1}, {0}, {}, {}});
+}
 
-Program matmul_program() {
-  Builder b("matmul");
-  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
-  const Value outputs[] = {matmul(x, w)};
+ir::Program matmul_program() {
+  ir::Builder b("matmul");
+  ir::Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const ir::Value outputs[] = {matmul(x, w)};
   return b.finish(outputs);
 }
 
 /// The mean over the batch of the squares of an MLP's results less y. Inputs w1, b1, w2, x, y.
-Program loss_program() {
-  Builder b("loss");
-  Value w1 = b.input(f32({16, 32})), b1 = b.input(f32({32})), w2 = b.input(f32({32, 4}));
-  Value x = b.input(f32({64, 16})), y = b.input(f32({64, 4}));
-  Value h = lax::tanh(lax::add(matmul(x, w1), lax::broadcast_in_dim(b1, {64, 32}, {1})));
-  Value error = lax::sub(matmul(h, w2), y);
-  Value sum = lax::reduce_sum(lax::mul(error, error), {0, 1});
-  const Value outputs[] = {lax::div(sum, lax::full_like(sum, 64))};
+ir::Program loss_program() {
+  ir::Builder b("loss");
+  ir::Value w1 = b.input(f32({16, 32})), b1 = b.input(f32({32})), w2 = b.input(f32({32, 4}));
+  ir::Value x = b.input(f32({64, 16})), y = b.input(f32({64, 4}));
+  ir::Value h = ir::lax::tanh(ir::lax::add(matmul(x, w1), ir::lax::broadcast_in_dim(b1, {64, 32}, {1})));
+  ir::Value error = ir::lax::sub(matmul(h, w2), y);
+  ir::Value sum = ir::lax::reduce_sum(ir::lax::mul(error, error), {0, 1});
+  const ir::Value outputs[] = {ir::lax::div(sum, ir::lax::full_like(sum, 64))};
   return b.finish(outputs);
 }
 
 /// The loss and its gradients for w1, b1, w2, and a last input: the cotangent of the loss.
-Program gradient_program() {
+ir::Program gradient_program() {
   return transforms::eliminate_dead_code(transforms::vjp(loss_program(), {true, true, true, false, false}));
 }
 
-std::vector<std::string> collectives(const Program& program, const AxisEnv& axes) {
+std::vector<std::string> collectives(const ir::Program& program, const ir::AxisEnv& axes) {
   std::vector<std::string> all;
   for (const CommunicationLine& line : communication(program, axes)) {
     Aval result = program.aval(program.equations[line.equation].outputs[0]);
@@ -70,8 +72,8 @@ std::string text(const Partitioned& partitioned) {
   return text;
 }
 
-const AxisEnv kData({{"data", 4}});
-const AxisEnv kBoth({{"data", 2}, {"model", 2}});
+const ir::AxisEnv kData({{"data", 4}});
+const ir::AxisEnv kBoth({{"data", 2}, {"model", 2}});
 constexpr std::nullopt_t kAny = std::nullopt;
 
 const std::string kDot = "dot_general[lhs_contracting=[1] rhs_contracting=[0] lhs_batch=[] rhs_batch=[]]";
@@ -164,12 +166,12 @@ TEST(Partition, DataParallelGradients_AreOneAllReduceForEachParameterAndOneForTh
 }
 
 TEST(Partition, SumOfTwoPartialProducts_HasOneAllReduce) {
-  Builder b("sum");
-  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32})), y = b.input(f32({8, 4})),
-        v = b.input(f32({4, 32}));
-  const Value sum = lax::add(matmul(x, w), lax::neg(matmul(y, v)));
-  const Value outputs[] = {lax::transpose(sum, {1, 0})};
-  const Program program = b.finish(outputs);
+  ir::Builder b("sum");
+  ir::Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32})), y = b.input(f32({8, 4})),
+            v = b.input(f32({4, 32}));
+  const ir::Value sum = ir::lax::add(matmul(x, w), ir::lax::neg(matmul(y, v)));
+  const ir::Value outputs[] = {ir::lax::transpose(sum, {1, 0})};
+  const ir::Program program = b.finish(outputs);
   const PartitionSpec columns = P(none, "data"), rows = P("data");
   EXPECT_THAT(collectives(partition(program, {kData, {columns, rows, columns, rows}, {P()}}).program, kData),
               ElementsAre("all-reduce f32[32,8] data"));
@@ -179,10 +181,10 @@ TEST(Partition, SumOfTwoPartialProducts_HasOneAllReduce) {
 }
 
 TEST(Partition, PartialValueOfTwoUses_IsSummedBeforeThem) {
-  Builder b("uses");
-  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
-  const Value product = matmul(x, w);
-  const Value outputs[] = {lax::neg(product), lax::transpose(product, {1, 0})};
+  ir::Builder b("uses");
+  ir::Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const ir::Value product = matmul(x, w);
+  const ir::Value outputs[] = {ir::lax::neg(product), ir::lax::transpose(product, {1, 0})};
   EXPECT_THAT(
       collectives(partition(b.finish(outputs), {kData, {P(none, "data"), P("data")}, {kAny, kAny}}).program,
                   kData),
@@ -190,36 +192,38 @@ TEST(Partition, PartialValueOfTwoUses_IsSummedBeforeThem) {
 }
 
 TEST(Partition, PartialValueThatIsBroadcast_IsSummedBefore) {
-  Builder b("grows");
-  Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
-  const Value outputs[] = {lax::broadcast_in_dim(matmul(x, w), {10, 8, 32}, {1, 2})};
+  ir::Builder b("grows");
+  ir::Value x = b.input(f32({8, 16})), w = b.input(f32({16, 32}));
+  const ir::Value outputs[] = {ir::lax::broadcast_in_dim(matmul(x, w), {10, 8, 32}, {1, 2})};
   EXPECT_THAT(
       collectives(partition(b.finish(outputs), {kData, {P(none, "data"), P("data")}, {kAny}}).program, kData),
       ElementsAre("all-reduce f32[8,32] data"));
 }
 
 TEST(Partition, ReductionsOfASplitDimension_CombineTheirResults) {
-  const auto of = [](DType dtype, const Primitive& reduction) {
-    Builder b("reduction");
-    Value x = b.input({dtype, {64}});
-    const Value outputs[] = {lax::reduce(reduction, x, {0})};
+  const auto of = [](DType dtype, const ir::Primitive& reduction) {
+    ir::Builder b("reduction");
+    ir::Value x = b.input({dtype, {64}});
+    const ir::Value outputs[] = {ir::lax::reduce(reduction, x, {0})};
     return collectives(partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).program, kData);
   };
-  for (const Primitive* reduction : {&reduce_and_p(), &reduce_or_p(), &reduce_max_p(), &reduce_min_p()})
+  for (const ir::Primitive* reduction :
+       {&ir::reduce_and_p(), &ir::reduce_or_p(), &ir::reduce_max_p(), &ir::reduce_min_p()})
     EXPECT_THAT(of(DType::kBool, *reduction), ElementsAre("all-reduce u8[] data")) << reduction->name;
-  EXPECT_THAT(of(DType::kF32, reduce_prod_p()), ElementsAre("all-gather f32[4] data"));
-  EXPECT_THAT(of(DType::kI32, reduce_and_p()), ElementsAre("all-gather i32[64] data"));
+  EXPECT_THAT(of(DType::kF32, ir::reduce_prod_p()), ElementsAre("all-gather f32[4] data"));
+  EXPECT_THAT(of(DType::kI32, ir::reduce_and_p()), ElementsAre("all-gather i32[64] data"));
 }
 
 /// The gradient of an embedding: the batch is split, and the table is or is not.
 TEST(Partition, SplitUpdates_AreScatteredLocallyAndThenSummed) {
   const auto program = [](bool to_zeros) {
-    Builder b("embedding");
-    const Value ids = b.input({DType::kI32, {64, 1}}), updates = b.input(f32({64, 16}));
-    const Value table =
-        to_zeros ? lax::full(updates, Scalar::of(0.0), DType::kF32, {32, 16}) : b.input(f32({32, 16}));
-    const Value outputs[] = {lax::scatter_by(scatter_add_p(), table, ids, updates, {{1}, {0}, {0}, {}, {}},
-                                             GatherScatterMode::kFillOrDrop, false)};
+    ir::Builder b("embedding");
+    const ir::Value ids = b.input({DType::kI32, {64, 1}}), updates = b.input(f32({64, 16}));
+    const ir::Value table = to_zeros ? ir::lax::full(updates, ir::Scalar::of(0.0), DType::kF32, {32, 16})
+                                     : b.input(f32({32, 16}));
+    const ir::Value outputs[] = {ir::lax::scatter_by(ir::scatter_add_p(), table, ids, updates,
+                                                     {{1}, {0}, {0}, {}, {}}, GatherScatterMode::kFillOrDrop,
+                                                     false)};
     return b.finish(outputs);
   };
   const PartitionSpec rows = P("data");
@@ -240,8 +244,8 @@ TEST(Partition, WithoutOutSpecs_DataParallelGradientsAreWhole) {
 TEST(Partition, ColumnThenRowSplitMlp_HasOneAllReduce) {
   Partitioned p =
       partition(loss_program(),
-                {AxisEnv({{"model", 4}}), {P(none, "model"), P("model"), P("model"), P(), P()}, {kAny}});
-  EXPECT_THAT(collectives(p.program, AxisEnv({{"model", 4}})), ElementsAre("all-reduce f32[64,4] model"));
+                {ir::AxisEnv({{"model", 4}}), {P(none, "model"), P("model"), P("model"), P(), P()}, {kAny}});
+  EXPECT_THAT(collectives(p.program, ir::AxisEnv({{"model", 4}})), ElementsAre("all-reduce f32[64,4] model"));
 }
 
 TEST(Partition, DataAndTensorParallelGradients_ReduceOverDataOnlyAndStaySplitOverModel) {
@@ -257,14 +261,14 @@ TEST(Partition, DataAndTensorParallelGradients_ReduceOverDataOnlyAndStaySplitOve
 }
 
 /// w and the moment m of sgd with momentum: m' = 0.9 m + gradient, w' = w - m'. Inputs w, m, x, y.
-Program momentum_program() {
-  Builder b("momentum");
-  Value w = b.input(f32({256, 64})), m = b.input(f32({256, 64}));
-  Value x = b.input(f32({512, 256})), y = b.input(f32({512, 64}));
-  Value error = lax::sub(matmul(x, w), y);
-  Value gradient = lax::dot_general(x, error, {{0}, {0}, {}, {}});
-  Value m2 = lax::add(lax::mul(m, lax::full_like(m, 0.9)), gradient);
-  const Value outputs[] = {lax::sub(w, m2), m2};
+ir::Program momentum_program() {
+  ir::Builder b("momentum");
+  ir::Value w = b.input(f32({256, 64})), m = b.input(f32({256, 64}));
+  ir::Value x = b.input(f32({512, 256})), y = b.input(f32({512, 64}));
+  ir::Value error = ir::lax::sub(matmul(x, w), y);
+  ir::Value gradient = ir::lax::dot_general(x, error, {{0}, {0}, {}, {}});
+  ir::Value m2 = ir::lax::add(ir::lax::mul(m, ir::lax::full_like(m, 0.9)), gradient);
+  const ir::Value outputs[] = {ir::lax::sub(w, m2), m2};
   return b.finish(outputs);
 }
 
@@ -276,20 +280,20 @@ TEST(Partition, MomentsSplitOverData_ReduceScatterTheGradientAndGatherTheParamet
 }
 
 TEST(Partition, ValueNeededWholeByTwoUses_IsGatheredOnce) {
-  Builder b("twice");
-  Value x = b.input(f32({8, 4}));
-  Value parts[] = {x, x};
-  Value first = lax::concatenate(std::span<const Value>(parts), 0);
-  Value second = lax::slice(x, {1, 0}, {4, 4});
-  const Value outputs[] = {first, second};
+  ir::Builder b("twice");
+  ir::Value x = b.input(f32({8, 4}));
+  ir::Value parts[] = {x, x};
+  ir::Value first = ir::lax::concatenate(std::span<const ir::Value>(parts), 0);
+  ir::Value second = ir::lax::slice(x, {1, 0}, {4, 4});
+  const ir::Value outputs[] = {first, second};
   Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(), P()}});
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,4] data"));
 }
 
 TEST(Partition, LargeValueThatEveryDeviceComputes_IsAWarning) {
   auto warnings = [](std::int64_t size) {
-    Builder b("order");
-    const Value outputs[] = {lax::fft(b.input(Aval{DType::kC64, {size}}), FftType::kFft, {size})};
+    ir::Builder b("order");
+    const ir::Value outputs[] = {ir::lax::fft(b.input(Aval{DType::kC64, {size}}), ir::FftType::kFft, {size})};
     return partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).warnings;
   };
   EXPECT_THAT(warnings(1 << 16), ::testing::IsEmpty());
@@ -301,24 +305,24 @@ TEST(Partition, LargeValueThatEveryDeviceComputes_IsAWarning) {
 }
 
 TEST(Partition, AxisThatMovesBetweenDimensions_IsAnAllToAll) {
-  Builder b("move");
-  const Value outputs[] = {lax::neg(b.input(f32({8, 4})))};
+  ir::Builder b("move");
+  const ir::Value outputs[] = {ir::lax::neg(b.input(f32({8, 4})))};
   Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(none, "data")}});
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-to-all f32[8,1] data"));
 }
 
 TEST(Partition, DimensionThatTheAxisDoesNotDivide_StaysWhole) {
-  Builder b("odd");
-  Value x = b.input(f32({8, 3}));
-  const Value outputs[] = {lax::reshape(x, {2, 12})};
+  ir::Builder b("odd");
+  ir::Value x = b.input(f32({8, 3}));
+  const ir::Value outputs[] = {ir::lax::reshape(x, {2, 12})};
   Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {kAny}});
   EXPECT_THAT(p.out_specs, ElementsAre(P()));
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-gather f32[8,3] data"));
 }
 
 TEST(Partition, NothingSplit_LeavesTheProgramUnchanged) {
-  const Program global = gradient_program();
-  const AxisEnv one({{"data", 1}});
+  const ir::Program global = gradient_program();
+  const ir::AxisEnv one({{"data", 1}});
   for (const auto& [axes, spec] : {std::pair(kData, P()), std::pair(one, P("data"))}) {
     Partitioned p = partition(global, {axes, {P(), P(), P(), spec, spec, P()}, {kAny, kAny, kAny, kAny}});
     EXPECT_EQ(to_string(p.program), to_string(global));
@@ -327,15 +331,15 @@ TEST(Partition, NothingSplit_LeavesTheProgramUnchanged) {
 }
 
 TEST(Partition, Equations_KeepTheUsersCallSites) {
-  Builder b("sites");
-  Value x = b.input(f32({8, 4}));
-  std::optional<Value> sum;
+  ir::Builder b("sites");
+  ir::Value x = b.input(f32({8, 4}));
+  std::optional<ir::Value> sum;
   {
     CallSiteScope scope({"train.cc", 42, "step"});
-    sum = lax::reduce_sum(x, {0});
+    sum = ir::lax::reduce_sum(x, {0});
   }
-  const Value outputs[] = {*sum};
-  const Program global = b.finish(outputs);
+  const ir::Value outputs[] = {*sum};
+  const ir::Program global = b.finish(outputs);
   CallSiteScope around({"jit.cc", 7, "jit"});
   Partitioned p = partition(global, {kData, {P("data")}, {kAny}});
   EXPECT_EQ(describe(p.program, kData),
@@ -347,9 +351,9 @@ TEST(Partition, Equations_KeepTheUsersCallSites) {
 }
 
 TEST(Partition, InputThatTheMeshDoesNotDivide_ThrowsWithTheNearestSizes) {
-  Builder b("step");
-  const Value outputs[] = {lax::neg(b.input(f32({10, 64})))};
-  const Program global = b.finish(outputs);
+  ir::Builder b("step");
+  const ir::Value outputs[] = {ir::lax::neg(b.input(f32({10, 64})))};
+  const ir::Program global = b.finish(outputs);
   try {
     partition(global, {kData, {P("data")}, {kAny}});
     FAIL() << "no error";

@@ -7,14 +7,15 @@
 
 namespace lockstep::sharding {
 
-PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual) {
-  PlacementParams params{spec.normalized().entries(), mesh.axis_names(), mesh.shape(), {}, std::move(manual)};
+ir::PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual) {
+  ir::PlacementParams params{
+      spec.normalized().entries(), mesh.axis_names(), mesh.shape(), {}, std::move(manual)};
   if (!spec.unconstrained().empty()) params.unconstrained = spec.unconstrained();
   for (Device device : mesh.devices()) params.devices.push_back(device.id());
   return params;
 }
 
-Mesh mesh_of(const PlacementParams& placement, const std::vector<Device>& devices) {
+Mesh mesh_of(const ir::PlacementParams& placement, const std::vector<Device>& devices) {
   std::vector<Device> members;
   for (std::int64_t id : placement.devices) {
     auto found = std::ranges::find_if(devices, [id](Device device) { return device.id() == id; });

@@ -11,9 +11,10 @@
 namespace lockstep::sharding {
 
 /// The parameters of a placement over the mesh. `manual` is as in PlacementParams.
-PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec, std::vector<std::string> manual = {});
+ir::PlacementParams placement(const Mesh& mesh, const PartitionSpec& spec,
+                              std::vector<std::string> manual = {});
 
 /// The mesh of a placement; `devices` are all devices by id. Throws Error if an id does not exist.
-Mesh mesh_of(const PlacementParams& placement, const std::vector<Device>& devices);
+Mesh mesh_of(const ir::PlacementParams& placement, const std::vector<Device>& devices);
 
 }  // namespace lockstep::sharding

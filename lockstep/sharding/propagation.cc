@@ -11,7 +11,7 @@ namespace {
 
 class Propagation {
  public:
-  Propagation(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
+  Propagation(const ir::Program& program, std::span<const RuledEquation> equations, const Grid& grid,
               const EnlargedValues& enlarged, std::vector<Split>& splits)
       : program_(program),
         equations_(equations),
@@ -24,14 +24,15 @@ class Propagation {
         uses_(program.variables.size()),
         forward_(equations.size(), true),
         backward_(equations.size(), true) {
-    for (Var var : program.inputs) is_fixed_[static_cast<std::size_t>(var)] = true;
+    for (ir::Var var : program.inputs) is_fixed_[static_cast<std::size_t>(var)] = true;
     for (std::size_t e = 0; e < equations.size(); ++e) {
-      for (Var var : equations[e].equation->inputs) uses_[static_cast<std::size_t>(var)].push_back(e);
-      for (Var var : equations[e].equation->outputs) {
+      for (ir::Var var : equations[e].equation->inputs) uses_[static_cast<std::size_t>(var)].push_back(e);
+      for (ir::Var var : equations[e].equation->outputs) {
         uses_[static_cast<std::size_t>(var)].push_back(e);
-        const Equation& equation = *equations[e].equation;
-        if (equation.primitive == &sharding_constraint_p()) fix(var, equation.params.as<PlacementParams>());
-        if (equation.primitive == &to_global_p())
+        const ir::Equation& equation = *equations[e].equation;
+        if (equation.primitive == &ir::sharding_constraint_p())
+          fix(var, equation.params.as<ir::PlacementParams>());
+        if (equation.primitive == &ir::to_global_p())
           manual_[static_cast<std::size_t>(var)] = equations[e].forbidden;
       }
     }
@@ -50,13 +51,13 @@ class Propagation {
     if (!due[e]) return false;
     due[e] = false;
     const RuledEquation& ruled = equations_[e];
-    const Equation& equation = *ruled.equation;
-    auto whole = [&](Var var) { return is_whole(splits_[static_cast<std::size_t>(var)]); };
+    const ir::Equation& equation = *ruled.equation;
+    auto whole = [&](ir::Var var) { return is_whole(splits_[static_cast<std::size_t>(var)]); };
     if (std::ranges::all_of(equation.inputs, whole) && std::ranges::all_of(equation.outputs, whole))
       return false;
-    if (equation.primitive == &to_local_p() || equation.primitive == &to_global_p())
+    if (equation.primitive == &ir::to_local_p() || equation.primitive == &ir::to_global_p())
       return visit_placement(ruled, forward);
-    if (equation.primitive == &sharding_constraint_p()) return visit_constraint(ruled, forward);
+    if (equation.primitive == &ir::sharding_constraint_p()) return visit_constraint(ruled, forward);
 
     const std::vector<Axes> factors =
         choose_factors(program_, ruled, splits_, grid_,
@@ -76,8 +77,8 @@ class Propagation {
   }
 
   /// The cost of a value in a layout: it is moved, or computed again.
-  double cost_of(Var var, const Layout& to) const {
-    const auto moving = [this](Var each, const Layout& needed) {
+  double cost_of(ir::Var var, const Layout& to) const {
+    const auto moving = [this](ir::Var each, const Layout& needed) {
       const Layout from{splits_[static_cast<std::size_t>(each)]};
       return cost(plan_reshard(from, needed, grid_), program_.aval(each), from, grid_);
     };
@@ -88,7 +89,7 @@ class Propagation {
   }
 
   /// The result of a constraint is fixed, except for its unconstrained dimensions.
-  void fix(Var var, const PlacementParams& placement) {
+  void fix(ir::Var var, const ir::PlacementParams& placement) {
     if (!placement.unconstrained) {
       is_fixed_[static_cast<std::size_t>(var)] = true;
       return;
@@ -100,10 +101,10 @@ class Propagation {
 
   /// Unconstrained dimensions are propagated through a constraint.
   bool visit_constraint(const RuledEquation& ruled, bool forward) {
-    const Equation& equation = *ruled.equation;
-    const Var from = equation.inputs[0], to = equation.outputs[0];
+    const ir::Equation& equation = *ruled.equation;
+    const ir::Var from = equation.inputs[0], to = equation.outputs[0];
     Split through = splits_[static_cast<std::size_t>(forward ? from : to)];
-    const auto& placement = equation.params.as<PlacementParams>();
+    const auto& placement = equation.params.as<ir::PlacementParams>();
     for (std::size_t d = 0; d < through.size(); ++d) {
       Axes& axes = through[d];
       if (!placement.is_unconstrained(d)) axes.clear();
@@ -116,9 +117,9 @@ class Propagation {
   /// Propagates between the global value and the devices' parts of it: axes that are not manual, after those
   /// of the placement.
   bool visit_placement(const RuledEquation& ruled, bool forward) {
-    const Equation& equation = *ruled.equation;
-    const bool enters = equation.primitive == &to_local_p();
-    const Var from = equation.inputs[0], to = equation.outputs[0], part = enters ? to : from;
+    const ir::Equation& equation = *ruled.equation;
+    const bool enters = equation.primitive == &ir::to_local_p();
+    const ir::Var from = equation.inputs[0], to = equation.outputs[0], part = enters ? to : from;
     const Split& split = splits_[static_cast<std::size_t>(forward ? from : to)];
     const Split placed = placed_split(equation, grid_, program_.aval(to).shape);
     Split through = enters == forward ? behind(split, placed) : split;
@@ -132,7 +133,7 @@ class Propagation {
   }
 
   /// Extends the variable's split, if `to` continues it.
-  bool grow(Var var, const Split& to) {
+  bool grow(ir::Var var, const Split& to) {
     if (is_fixed_[static_cast<std::size_t>(var)]) return false;
     Split& split = splits_[static_cast<std::size_t>(var)];
     bool changed = false;
@@ -153,7 +154,7 @@ class Propagation {
     return changed;
   }
 
-  const Program& program_;
+  const ir::Program& program_;
   std::span<const RuledEquation> equations_;
   const Grid& grid_;
   const EnlargedValues& enlarged_;
@@ -167,7 +168,7 @@ class Propagation {
 
 }  // namespace
 
-void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
+void propagate(const ir::Program& program, std::span<const RuledEquation> equations, const Grid& grid,
                const EnlargedValues& enlarged, std::vector<Split>& splits) {
   Propagation(program, equations, grid, enlarged, splits).run();
 }

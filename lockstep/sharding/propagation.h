@@ -16,7 +16,7 @@ namespace lockstep::sharding {
 /// forwards from operands to results and backwards from results to operands, through the factors of the
 /// sharding rules, until nothing changes. They only grow, so the first one to use an axis keeps it. A
 /// dimension gets an axis only if the axis divides it.
-void propagate(const Program& program, std::span<const RuledEquation> equations, const Grid& grid,
+void propagate(const ir::Program& program, std::span<const RuledEquation> equations, const Grid& grid,
                const EnlargedValues& enlarged, std::vector<Split>& splits);
 
 }  // namespace lockstep::sharding

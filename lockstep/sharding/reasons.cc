@@ -51,7 +51,7 @@ Way way_of(const ChosenEquation& e, const std::vector<Axes>& factors, const Brin
             received_within(e.program, e.ruled, i, factors, e.grid).bytes);
   }
   for (std::size_t i = 0; i < e.ruled.equation->outputs.size(); ++i) {
-    const Var var = e.ruled.equation->outputs[i];
+    const ir::Var var = e.ruled.equation->outputs[i];
     const Aval& aval = e.program.aval(var);
     const Split& wanted = e.wanted[static_cast<std::size_t>(var)];
     Layout now = e.ruled.result_layout(i, factors);
@@ -113,7 +113,7 @@ std::string ChosenEquation::reason_of_operand(std::size_t i, const Layout& from)
     if (given[d].empty() || !needed[d].empty()) continue;
     const int factor = ruled.rule.operands[i][d];
     const auto* sizes =
-        factor == ShardingRule::kWhole ? nullptr : &ruled.sizes[static_cast<std::size_t>(factor)];
+        factor == ir::ShardingRule::kWhole ? nullptr : &ruled.sizes[static_cast<std::size_t>(factor)];
     if (sizes == nullptr || sizes->empty())
       return fmt::format("{}: {} takes dimension {} whole", move, name, d);
     for (int axis : given[d]) {
@@ -137,7 +137,7 @@ std::string ChosenEquation::reason_of_exchange() const {
 }
 
 std::string ChosenEquation::reason_of_result(std::size_t i, const Axes& axes) const {
-  const Var var = ruled.equation->outputs[i];
+  const ir::Var var = ruled.equation->outputs[i];
   const Aval& aval = program.aval(var);
   return fmt::format("result {} of {}, {}, is put together from the devices' parts over {}{}", i,
                      ruled.equation->primitive->name, to_string(Aval{aval.dtype, aval.shape}),

@@ -37,7 +37,7 @@ struct Bringing {
 
 /// One equation and the choice made for it.
 struct ChosenEquation {
-  const Program& program;
+  const ir::Program& program;
   const Grid& grid;
   const RuledEquation& ruled;
   const Choice& choice;

@@ -18,19 +18,19 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const AxisEnv kData({{"data", 4}});
-const AxisEnv kBoth({{"data", 2}, {"model", 2}});
+const ir::AxisEnv kData({{"data", 4}});
+const ir::AxisEnv kBoth({{"data", 2}, {"model", 2}});
 
 Aval f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
-using Function = std::function<Value(std::vector<Value>)>;
+using Function = std::function<ir::Value(std::vector<ir::Value>)>;
 
 std::vector<std::string> reasons(const std::vector<Shape>& shapes, const Function& function,
                                  const PartitionOptions& options) {
-  Builder builder("f");
-  std::vector<Value> inputs;
+  ir::Builder builder("f");
+  std::vector<ir::Value> inputs;
   for (const Shape& shape : shapes) inputs.push_back(builder.input(f32(shape)));
-  const Value outputs[] = {function(inputs)};
+  const ir::Value outputs[] = {function(inputs)};
   const Partitioned p = partition(builder.finish(outputs), options);
   std::vector<std::string> all;
   for (const CommunicationLine& line : communication(p.program, options.axes, p.reasons))
@@ -38,7 +38,9 @@ std::vector<std::string> reasons(const std::vector<Shape>& shapes, const Functio
   return all;
 }
 
-Value matmul(const std::vector<Value>& in) { return lax::dot_general(in[0], in[1], {{1}, {0}, {}, {}}); }
+ir::Value matmul(const std::vector<ir::Value>& in) {
+  return ir::lax::dot_general(in[0], in[1], {{1}, {0}, {}, {}});
+}
 
 TEST(Reasons, OperandsSplitOverOneAxis_NameTheOtherWaysCosts) {
   EXPECT_THAT(reasons({{8, 16}, {16, 32}}, matmul, {kData, {P("data"), P(none, "data")}, {std::nullopt}}),
@@ -62,7 +64,7 @@ TEST(Reasons, SliceOfASplitDimension_NamesTheGatheredOperand) {
   EXPECT_THAT(
       reasons({{8, 4}},
               [](auto in) {
-                return lax::slice(in[0], {1, 0}, {5, 4});
+                return ir::lax::slice(in[0], {1, 0}, {5, 4});
               },
               {kData, {P("data")}, {std::nullopt}}),
       ElementsAre("all-gather because operand 0 of slice, f32[8,4], goes from P('data') to P(); this way "
@@ -72,7 +74,7 @@ TEST(Reasons, SliceOfASplitDimension_NamesTheGatheredOperand) {
 
 TEST(Reasons, ReversalOfASplitDimension_NamesElementsOfOthersParts) {
   EXPECT_THAT(
-      reasons({{4096, 64}}, [](auto in) { return lax::rev(in[0], {0}); },
+      reasons({{4096, 64}}, [](auto in) { return ir::lax::rev(in[0], {0}); },
               {kData, {P("data")}, {std::nullopt}}),
       ElementsAre(
           "permute because for its part of the result of rev, f32[4096,64], a device needs "
@@ -83,7 +85,7 @@ TEST(Reasons, ReversalOfASplitDimension_NamesElementsOfOthersParts) {
 TEST(Reasons, SizeThatTheAxesDoNotDivide_IsGiven) {
   EXPECT_THAT(reasons({{8, 3}},
                       [](auto in) {
-                        return lax::reshape(in[0], {2, 12});
+                        return ir::lax::reshape(in[0], {2, 12});
                       },
                       {kData, {P("data")}, {std::nullopt}}),
               ElementsAre("all-gather because operand 0 of reshape, f32[8,3], goes from P('data') to P(): "
@@ -91,12 +93,12 @@ TEST(Reasons, SizeThatTheAxesDoNotDivide_IsGiven) {
 }
 
 /// A primitive of which only shape and value are known.
-const Primitive& unknown_p() {
-  static const Primitive p = [] {
-    Primitive p = neg_p();
+const ir::Primitive& unknown_p() {
+  static const ir::Primitive p = [] {
+    ir::Primitive p = ir::neg_p();
     p.name = "unknown";
-    p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-      return ShardingRule::replicated(inputs, outputs);
+    p.sharding = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const ir::OpParams&) {
+      return ir::ShardingRule::replicated(inputs, outputs);
     };
     return p;
   }();
@@ -112,7 +114,7 @@ TEST(Reasons, OperationWithoutARule_NamesIt) {
 
 TEST(Reasons, ShardingsTheUserAsksFor_AreNamed) {
   auto constrained = [](auto in) {
-    return lax::sharding_constraint(in[0], {{{}, {"data"}}, {"data"}, {4}, {0, 1, 2, 3}, {}});
+    return ir::lax::sharding_constraint(in[0], {{{}, {"data"}}, {"data"}, {4}, {0, 1, 2, 3}, {}});
   };
   EXPECT_THAT(reasons({{8, 4}}, constrained, {kData, {P("data")}, {P()}}),
               ElementsAre("all-to-all because the operand of with_sharding_constraint, f32[8,4], goes from "

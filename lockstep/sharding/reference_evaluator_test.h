@@ -17,7 +17,7 @@
 namespace lockstep::sharding::testing {
 
 /// A collective: the result of the member of rank r, from the operands of all members.
-inline Tensor evaluate_collective(const Equation& e, const std::vector<const Tensor*>& given,
+inline Tensor evaluate_collective(const ir::Equation& e, const std::vector<const Tensor*>& given,
                                   std::int64_t r) {
   const std::string& op = e.primitive->name;
   const Tensor& mine = *given[static_cast<std::size_t>(r)];
@@ -45,19 +45,19 @@ inline Tensor evaluate_collective(const Equation& e, const std::vector<const Ten
     });
   };
   if (op == "all_gather")
-    return gathered(static_cast<std::size_t>(e.params.as<GatherParams>().dimension), 0, false);
+    return gathered(static_cast<std::size_t>(e.params.as<ir::GatherParams>().dimension), 0, false);
   if (op == "all_to_all") {
-    const auto& p = e.params.as<AllToAllParams>();
+    const auto& p = e.params.as<ir::AllToAllParams>();
     return gathered(static_cast<std::size_t>(p.concat_dimension), static_cast<std::size_t>(p.split_dimension),
                     true);
   }
   if (op == "ppermute") {
-    for (const auto& [source, target] : e.params.as<PermuteParams>().pairs)
+    for (const auto& [source, target] : e.params.as<ir::PermuteParams>().pairs)
       if (target == r) return *given[static_cast<std::size_t>(source)];
     return make(mine.shape, [](const Index&) { return 0.0; });
   }
   EXPECT_EQ(op, "psum_scatter");
-  const auto dim = static_cast<std::size_t>(e.params.as<GatherParams>().dimension);
+  const auto dim = static_cast<std::size_t>(e.params.as<ir::GatherParams>().dimension);
   Tensor sum = joined(plus);
   Shape shape = sum.shape;
   shape[dim] /= n;
@@ -67,20 +67,20 @@ inline Tensor evaluate_collective(const Equation& e, const std::vector<const Ten
   });
 }
 
-inline std::vector<std::string> collective_axes(const Equation& e) {
+inline std::vector<std::string> collective_axes(const ir::Equation& e) {
   const std::string& op = e.primitive->name;
-  if (op == "psum" || op == "pmax" || op == "pmin") return e.params.as<AxesParams>().axes;
-  if (op == "all_gather" || op == "psum_scatter") return e.params.as<GatherParams>().axes;
-  if (op == "all_to_all") return e.params.as<AllToAllParams>().axes;
-  if (op == "ppermute") return e.params.as<PermuteParams>().axes;
+  if (op == "psum" || op == "pmax" || op == "pmin") return e.params.as<ir::AxesParams>().axes;
+  if (op == "all_gather" || op == "psum_scatter") return e.params.as<ir::GatherParams>().axes;
+  if (op == "all_to_all") return e.params.as<ir::AllToAllParams>().axes;
+  if (op == "ppermute") return e.params.as<ir::PermuteParams>().axes;
   return {};
 }
 
 /// to_local and to_global at all positions. A global value is stored as a whole at each position.
-inline void evaluate_placement(const Equation& e, const AxisEnv& axes, const std::vector<Tensor>& in,
+inline void evaluate_placement(const ir::Equation& e, const ir::AxisEnv& axes, const std::vector<Tensor>& in,
                                std::vector<Tensor>& out, const Shape& shape) {
-  const auto& placement = e.params.as<PlacementParams>();
-  const bool enters = e.primitive == &to_local_p();
+  const auto& placement = e.params.as<ir::PlacementParams>();
+  const bool enters = e.primitive == &ir::to_local_p();
   const Shape& part = enters ? shape : in[0].shape;
   std::vector<Index> starts(in.size(), Index(part.size()));  // the start of each position's part
   for (std::size_t d = 0; d < placement.spec.size(); ++d) {
@@ -111,18 +111,18 @@ inline void evaluate_placement(const Equation& e, const AxisEnv& axes, const std
 
 /// Runs a program whose equations have one result each. `inputs[i][p]` is input i at position p; outputs are
 /// indexed in the same way. In a program that was not partitioned, each position has the whole value.
-inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const AxisEnv& axes,
+inline std::vector<std::vector<Tensor>> evaluate(const ir::Program& program, const ir::AxisEnv& axes,
                                                  const std::vector<std::vector<Tensor>>& inputs) {
   const auto positions = static_cast<std::size_t>(axes.num_positions());
   std::vector<std::vector<Tensor>> values(program.variables.size(), std::vector<Tensor>(positions));
-  auto of = [&](Var var) -> std::vector<Tensor>& { return values[static_cast<std::size_t>(var)]; };
+  auto of = [&](ir::Var var) -> std::vector<Tensor>& { return values[static_cast<std::size_t>(var)]; };
   for (std::size_t i = 0; i < inputs.size(); ++i) of(program.inputs[i]) = inputs[i];
-  for (const Equation& e : program.equations) {
+  for (const ir::Equation& e : program.equations) {
     std::vector<Tensor>& out = of(e.outputs[0]);
-    if (e.primitive == &to_local_p() || e.primitive == &to_global_p()) {
+    if (e.primitive == &ir::to_local_p() || e.primitive == &ir::to_global_p()) {
       evaluate_placement(e, axes, of(e.inputs[0]), out, program.aval(e.outputs[0]).shape);
-    } else if (e.primitive == &axis_index_p()) {
-      for (const auto& group : axes.groups(e.params.as<AxesParams>().axes)) {
+    } else if (e.primitive == &ir::axis_index_p()) {
+      for (const auto& group : axes.groups(e.params.as<ir::AxesParams>().axes)) {
         for (std::size_t r = 0; r < group.size(); ++r)
           out[static_cast<std::size_t>(group[r])] = {{}, {double(r)}};
       }
@@ -137,14 +137,14 @@ inline std::vector<std::vector<Tensor>> evaluate(const Program& program, const A
     } else {
       for (std::size_t p = 0; p < positions; ++p) {
         std::vector<Tensor> operands;
-        for (Var var : e.inputs) operands.push_back(of(var)[p]);
+        for (ir::Var var : e.inputs) operands.push_back(of(var)[p]);
         out[p] = evaluate_local(e, operands, program.aval(e.outputs[0]).shape);
       }
     }
     for (const Tensor& t : out) EXPECT_EQ(t.shape, program.aval(e.outputs[0]).shape) << e.primitive->name;
   }
   std::vector<std::vector<Tensor>> outputs;
-  for (Var var : program.outputs) outputs.push_back(of(var));
+  for (ir::Var var : program.outputs) outputs.push_back(of(var));
   return outputs;
 }
 

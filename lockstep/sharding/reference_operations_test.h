@@ -62,7 +62,7 @@ inline Index dims_but(std::size_t rank, const Index& a, const Index& b) {
   return rest;
 }
 
-inline Tensor dot(const Tensor& x, const Tensor& y, const DotGeneralParams& p, const Shape& shape) {
+inline Tensor dot(const Tensor& x, const Tensor& y, const ir::DotGeneralParams& p, const Shape& shape) {
   const Index x_free = dims_but(x.shape.size(), p.lhs_contracting, p.lhs_batch);
   const Index y_free = dims_but(y.shape.size(), p.rhs_contracting, p.rhs_batch);
   Shape contracted;
@@ -113,7 +113,7 @@ inline double larger(double a, double b) { return std::max(a, b); }
 inline double smaller(double a, double b) { return std::min(a, b); }
 
 /// Evaluates one equation at one position.
-inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, const Shape& shape) {
+inline Tensor evaluate_local(const ir::Equation& e, const std::vector<Tensor>& in, const Shape& shape) {
   const std::string& op = e.primitive->name;
   using Binary = double (*)(double, double);
   static const std::map<std::string, Binary> kBinary = {
@@ -147,18 +147,21 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
   if (op == "select")
     return make(shape, [&](const Index& i) { return in[0].at(i) != 0 ? in[1].at(i) : in[2].at(i); });
   if (op == "full") {
-    const Scalar& value = e.params.as<FullParams>().value;
+    const ir::Scalar& value = e.params.as<ir::FullParams>().value;
     return make(shape, [&](const Index&) { return value.real; });
   }
   if (op == "iota")
-    return make(shape, [&](const Index& i) { return double(at(i, e.params.as<IotaParams>().dimension)); });
-  if (op == "dot_general") return dot(in[0], in[1], e.params.as<DotGeneralParams>(), shape);
-  if (op == "reduce_sum") return reduce(in[0], e.params.as<ReduceParams>().axes, shape, 0, plus);
-  if (op == "reduce_max") return reduce(in[0], e.params.as<ReduceParams>().axes, shape, -INFINITY, larger);
-  if (op == "reduce_min") return reduce(in[0], e.params.as<ReduceParams>().axes, shape, INFINITY, smaller);
+    return make(shape,
+                [&](const Index& i) { return double(at(i, e.params.as<ir::IotaParams>().dimension)); });
+  if (op == "dot_general") return dot(in[0], in[1], e.params.as<ir::DotGeneralParams>(), shape);
+  if (op == "reduce_sum") return reduce(in[0], e.params.as<ir::ReduceParams>().axes, shape, 0, plus);
+  if (op == "reduce_max")
+    return reduce(in[0], e.params.as<ir::ReduceParams>().axes, shape, -INFINITY, larger);
+  if (op == "reduce_min")
+    return reduce(in[0], e.params.as<ir::ReduceParams>().axes, shape, INFINITY, smaller);
   if (op == "reshape") return {shape, in[0].data};
   if (op == "broadcast_in_dim") {
-    const Index& dims = e.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    const Index& dims = e.params.as<ir::BroadcastInDimParams>().broadcast_dimensions;
     return make(shape, [&](const Index& i) {
       Index from;
       for (std::size_t d = 0; d < dims.size(); ++d) from.push_back(in[0].shape[d] == 1 ? 0 : at(i, dims[d]));
@@ -166,7 +169,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "transpose") {
-    const Index& permutation = e.params.as<TransposeParams>().permutation;
+    const Index& permutation = e.params.as<ir::TransposeParams>().permutation;
     return make(shape, [&](const Index& i) {
       Index from(i.size());
       for (std::size_t d = 0; d < i.size(); ++d) from[static_cast<std::size_t>(permutation[d])] = i[d];
@@ -174,7 +177,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "sort") {
-    const auto& p = e.params.as<SortParams>();
+    const auto& p = e.params.as<ir::SortParams>();
     const auto along = static_cast<std::size_t>(p.dimension);
     return make(shape, [&](Index i) {
       const auto place = static_cast<std::size_t>(i[along]);
@@ -185,7 +188,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "slice") {
-    const auto& p = e.params.as<SliceParams>();
+    const auto& p = e.params.as<ir::SliceParams>();
     return make(shape, [&](const Index& i) {
       Index from(i.size());
       for (std::size_t d = 0; d < i.size(); ++d) from[d] = p.start_indices[d] + i[d] * p.strides[d];
@@ -193,7 +196,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "pad") {
-    const auto& p = e.params.as<PadParams>();
+    const auto& p = e.params.as<ir::PadParams>();
     return make(shape, [&](Index i) {
       for (std::size_t d = 0; d < i.size(); ++d) {
         i[d] -= p.low[d];
@@ -205,7 +208,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "concatenate") {
-    const auto dim = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
+    const auto dim = static_cast<std::size_t>(e.params.as<ir::ConcatenateParams>().dimension);
     return make(shape, [&](Index i) {
       std::size_t part = 0;
       for (; i[dim] >= in[part].shape[dim]; ++part) i[dim] -= in[part].shape[dim];
@@ -233,7 +236,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
   }
   if (op == "rev") {
     return make(shape, [&](Index i) {
-      for (std::int64_t d : e.params.as<RevParams>().dimensions) {
+      for (std::int64_t d : e.params.as<ir::RevParams>().dimensions) {
         const auto at = static_cast<std::size_t>(d);
         i[at] = shape[at] - 1 - i[at];
       }
@@ -241,14 +244,14 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "rotate") {
-    const auto& [dimension, by] = e.params.as<RotateParams>();
+    const auto& [dimension, by] = e.params.as<ir::RotateParams>();
     return make(shape, [&, d = static_cast<std::size_t>(dimension), n = by](Index i) {
       i[d] = (i[d] + n) % shape[d];
       return in[0].at(i);
     });
   }
   if (op == "cumsum" || op == "cummax") {
-    const auto& p = e.params.as<CumulativeParams>();
+    const auto& p = e.params.as<ir::CumulativeParams>();
     const auto d = static_cast<std::size_t>(p.axis);
     return make(shape, [&](Index i) {
       double all = in[0].at(i);
@@ -258,7 +261,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "argmax") {
-    const auto d = static_cast<std::size_t>(e.params.as<ArgParams>().axis);
+    const auto d = static_cast<std::size_t>(e.params.as<ir::ArgParams>().axis);
     return make(shape, [&](Index i) {
       i.insert(i.begin() + static_cast<std::ptrdiff_t>(d), 0);
       Index best = i;
@@ -268,7 +271,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "reduce_window_sum" || op == "reduce_window_max") {
-    const auto& p = e.params.as<WindowParams>();
+    const auto& p = e.params.as<ir::WindowParams>();
     const bool sums = op == "reduce_window_sum";
     return make(shape, [&](const Index& i) {
       double all = sums ? 0 : -INFINITY;
@@ -286,7 +289,7 @@ inline Tensor evaluate_local(const Equation& e, const std::vector<Tensor>& in, c
     });
   }
   if (op == "conv_general_dilated") {  // with one spatial dimension
-    const auto& p = e.params.as<ConvParams>();
+    const auto& p = e.params.as<ir::ConvParams>();
     const auto at = [](const std::vector<std::int64_t>& spec, std::size_t k) {
       return static_cast<std::size_t>(spec[k]);
     };

@@ -335,36 +335,37 @@ double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Lay
   return received_bytes(steps, global, from, grid) + kPerCollective * collectives;
 }
 
-Value Resharder::constant(std::int64_t value, DType dtype) {
+ir::Value Resharder::constant(std::int64_t value, DType dtype) {
   const std::pair key(value, dtype);
   auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
-  OpParams params = OpParams::of(FullParams{Scalar::of(value), dtype, {}, false});
-  Value made = builder_.emit(full_p(), std::move(params), {}).front();
+  ir::OpParams params = ir::OpParams::of(ir::FullParams{ir::Scalar::of(value), dtype, {}, false});
+  ir::Value made = builder_.emit(ir::full_p(), std::move(params), {}).front();
   constants_.emplace(key, made);
   return made;
 }
 
-Value Resharder::place(const Axes& axes) {
+ir::Value Resharder::place(const Axes& axes) {
   auto place = places_.find(axes);
   if (place == places_.end()) {
-    Value index = builder_.emit(axis_index_p(), OpParams::of(AxesParams{grid_.names(axes)}), {}).front();
+    ir::Value index =
+        builder_.emit(ir::axis_index_p(), ir::OpParams::of(ir::AxesParams{grid_.names(axes)}), {}).front();
     place = places_.emplace(axes, index).first;
   }
   return place->second;
 }
 
-Value Resharder::start(const Axes& axes, std::int64_t part_size, DType dtype) {
+ir::Value Resharder::start(const Axes& axes, std::int64_t part_size, DType dtype) {
   const std::tuple key(axes, part_size, dtype);
   auto found = starts_.find(key);
   if (found != starts_.end()) return found->second;
-  Value made = lax::convert_element_type(place(axes), dtype);
-  if (part_size != 1) made = lax::mul(made, constant(part_size, dtype));
+  ir::Value made = ir::lax::convert_element_type(place(axes), dtype);
+  if (part_size != 1) made = ir::lax::mul(made, constant(part_size, dtype));
   starts_.emplace(key, made);
   return made;
 }
 
-Value Resharder::slice(const Value& value, const std::vector<ReshardStep>& slices) {
+ir::Value Resharder::slice(const ir::Value& value, const std::vector<ReshardStep>& slices) {
   Shape shape = value.aval().shape;
   const DType places = place_dtype(shape.empty() ? 0 : *std::ranges::max_element(shape));
   std::vector<Axes> axes(shape.size());
@@ -372,38 +373,40 @@ Value Resharder::slice(const Value& value, const std::vector<ReshardStep>& slice
     shape[step.dimension] /= grid_.size(step.axes);
     axes[step.dimension].insert(axes[step.dimension].end(), step.axes.begin(), step.axes.end());
   }
-  std::vector<Value> starts;
+  std::vector<ir::Value> starts;
   for (std::size_t d = 0; d < shape.size(); ++d)
     starts.push_back(axes[d].empty() ? constant(0, places) : start(axes[d], shape[d], places));
-  return lax::dynamic_slice(value, std::span<const Value>(starts), shape);
+  return ir::lax::dynamic_slice(value, std::span<const ir::Value>(starts), shape);
 }
 
-Value Resharder::put_together(const Value& value, const std::vector<std::string>& axes, Combine combine) {
+ir::Value Resharder::put_together(const ir::Value& value, const std::vector<std::string>& axes,
+                                  Combine combine) {
   const Aval aval = value.aval();
   switch (combine) {
     case Combine::kSum:
-      return lax::psum(value, axes);
+      return ir::lax::psum(value, axes);
     case Combine::kProduct: {
       // There is no such collective: the parts are gathered and reduced, because they are few and small.
       Shape stacked = aval.shape;
       stacked.insert(stacked.begin(), 1);
-      return lax::reduce_prod(lax::all_gather(lax::reshape(value, stacked), axes, 0), {0});
+      return ir::lax::reduce_prod(ir::lax::all_gather(ir::lax::reshape(value, stacked), axes, 0), {0});
     }
     default: {
       const bool of_bools = aval.dtype == DType::kBool;
-      const Value numbers = of_bools ? lax::convert_element_type(value, DType::kU8) : value;
-      const Value whole = combine == Combine::kMax ? lax::pmax(numbers, axes) : lax::pmin(numbers, axes);
-      return of_bools ? lax::convert_element_type(whole, DType::kBool) : whole;
+      const ir::Value numbers = of_bools ? ir::lax::convert_element_type(value, DType::kU8) : value;
+      const ir::Value whole =
+          combine == Combine::kMax ? ir::lax::pmax(numbers, axes) : ir::lax::pmin(numbers, axes);
+      return of_bools ? ir::lax::convert_element_type(whole, DType::kBool) : whole;
     }
   }
 }
 
-Value Resharder::once(const Value& value, const ReshardStep& step) {
+ir::Value Resharder::once(const ir::Value& value, const ReshardStep& step) {
   // All devices may count for the smallest and the largest.
   if (step.combine == Combine::kMax || step.combine == Combine::kMin) return value;
-  const Value index = place(step.axes), first = lax::eq(index, lax::full_like(index, 0));
-  const Value nothing = lax::full_like(value, step.combine == Combine::kProduct ? 1 : 0);
-  return lax::select(lax::broadcast_in_dim(first, value.aval().shape, {}), value, nothing);
+  const ir::Value index = place(step.axes), first = ir::lax::eq(index, ir::lax::full_like(index, 0));
+  const ir::Value nothing = ir::lax::full_like(value, step.combine == Combine::kProduct ? 1 : 0);
+  return ir::lax::select(ir::lax::broadcast_in_dim(first, value.aval().shape, {}), value, nothing);
 }
 
 std::vector<std::pair<int, int>> Resharder::new_owners(const ReshardStep& step) const {
@@ -438,20 +441,20 @@ std::vector<std::pair<int, int>> Resharder::new_owners(const ReshardStep& step) 
   return pairs;
 }
 
-Value Resharder::exchange(const Value& value, const ReshardStep& step) {
+ir::Value Resharder::exchange(const ir::Value& value, const ReshardStep& step) {
   const auto dimension = static_cast<std::int64_t>(step.dimension);
   const std::vector<std::string> axes = grid_.names(step.axes);
   switch (step.kind) {
     case Kind::kAllGather:
-      return lax::all_gather(value, axes, dimension);
+      return ir::lax::all_gather(value, axes, dimension);
     case Kind::kReduceScatter:
-      return lax::psum_scatter(value, axes, dimension);
+      return ir::lax::psum_scatter(value, axes, dimension);
     case Kind::kAllReduce:
       return put_together(value, axes, step.combine);
     case Kind::kPermute:
-      return lax::ppermute(value, axes, new_owners(step));
+      return ir::lax::ppermute(value, axes, new_owners(step));
     default:
-      return lax::all_to_all(value, axes, dimension, static_cast<std::int64_t>(step.from_dimension));
+      return ir::lax::all_to_all(value, axes, dimension, static_cast<std::int64_t>(step.from_dimension));
   }
 }
 

@@ -59,31 +59,32 @@ double cost(const std::vector<ReshardStep>& steps, const Aval& global, const Lay
 /// Writes the equations of steps. Values that only depend on the device's position are computed once.
 class Resharder {
  public:
-  Resharder(Builder& builder, const Grid& grid) : builder_(builder), grid_(grid) {}
+  Resharder(ir::Builder& builder, const Grid& grid) : builder_(builder), grid_(grid) {}
 
   /// Writes consecutive slices as one. AxisEnv::current() must be the grid's.
-  Value slice(const Value& value, const std::vector<ReshardStep>& slices);
+  ir::Value slice(const ir::Value& value, const std::vector<ReshardStep>& slices);
 
   /// Writes a collective.
-  Value exchange(const Value& value, const ReshardStep& step);
+  ir::Value exchange(const ir::Value& value, const ReshardStep& step);
 
   /// The start of the device's part, if the dimension is split over the axes into parts of this size.
-  Value start(const Axes& axes, std::int64_t part_size, DType dtype);
+  ir::Value start(const Axes& axes, std::int64_t part_size, DType dtype);
 
   /// The value on the first device along the axes, and the neutral element of the reduction on the others.
-  Value once(const Value& value, const ReshardStep& step);
+  ir::Value once(const ir::Value& value, const ReshardStep& step);
 
  private:
-  Value place(const Axes& axes);
+  ir::Value place(const Axes& axes);
   std::vector<std::pair<int, int>> new_owners(const ReshardStep& step) const;
-  Value put_together(const Value& value, const std::vector<std::string>& axes, Partial::Combine combine);
-  Value constant(std::int64_t value, DType dtype);
+  ir::Value put_together(const ir::Value& value, const std::vector<std::string>& axes,
+                         Partial::Combine combine);
+  ir::Value constant(std::int64_t value, DType dtype);
 
-  Builder& builder_;
+  ir::Builder& builder_;
   const Grid& grid_;
-  std::map<std::pair<std::int64_t, DType>, Value> constants_;
-  std::map<Axes, Value> places_;
-  std::map<std::tuple<Axes, std::int64_t, DType>, Value> starts_;
+  std::map<std::pair<std::int64_t, DType>, ir::Value> constants_;
+  std::map<Axes, ir::Value> places_;
+  std::map<std::tuple<Axes, std::int64_t, DType>, ir::Value> starts_;
 };
 
 }  // namespace lockstep::sharding

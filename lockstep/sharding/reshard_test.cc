@@ -23,9 +23,9 @@ using testing::Index;
 using testing::parts;
 using testing::Tensor;
 
-Program identity(const Shape& shape) {
-  Builder builder("identity");
-  const Value outputs[] = {builder.input(Aval{DType::kF32, shape})};
+ir::Program identity(const Shape& shape) {
+  ir::Builder builder("identity");
+  const ir::Value outputs[] = {builder.input(Aval{DType::kF32, shape})};
   return builder.finish(outputs);
 }
 
@@ -72,18 +72,18 @@ class Resharding : public ::testing::TestWithParam<Shape> {};
 TEST_P(Resharding, BetweenAnyTwoSpecs_GivesTheRightParts) {
   static const std::vector<std::string> kNames = {"a", "b", "c"};
   const Mesh mesh = testing::test_mesh(GetParam(), {kNames.begin(), kNames.begin() + GetParam().size()});
-  const AxisEnvScope axes(mesh.axis_env());
+  const ir::AxisEnvScope axes(mesh.axis_env());
   const Grid grid(mesh.axis_env());
   const Shape shape = {48, 48};
   const Aval aval{DType::kF32, shape};
-  const Program program = identity(shape);
+  const ir::Program program = identity(shape);
   const Tensor x = testing::make(shape, [](const Index& i) { return static_cast<double>(i[0] * 64 + i[1]); });
   std::mt19937 engine(1);
   for (int i = 0; i < 60; ++i) {
     const PartitionSpec from = random_spec(engine, mesh.axis_names()),
                         to = random_spec(engine, mesh.axis_names());
     SCOPED_TRACE(from.to_string() + " to " + to.to_string());
-    const Program local = partition(program, {mesh.axis_env(), {from}, {to}}).program;
+    const ir::Program local = partition(program, {mesh.axis_env(), {from}, {to}}).program;
     ASSERT_TRUE(testing::evaluate(local, mesh.axis_env(), {parts(x, mesh, from)})[0] == parts(x, mesh, to))
         << to_string(local);
     const Layout before{grid.split(from, 2)}, after{grid.split(to, 2)};

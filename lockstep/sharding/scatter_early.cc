@@ -21,20 +21,20 @@ namespace {
 class ScatteringEarly {
  public:
   /// `self` is the program that `given` knows it by; null: the outermost.
-  ScatteringEarly(const Program& program, const Program* self, const CommunicationReasons& given)
+  ScatteringEarly(const ir::Program& program, const ir::Program* self, const CommunicationReasons& given)
       : program_(program), self_(self), given_(given), uses_(program) {}
 
   /// None where nothing changes.
-  std::optional<Program> run() {
+  std::optional<ir::Program> run() {
     const std::vector<std::size_t> order = new_order();
     bool changed = !std::ranges::is_sorted(order);
-    Program result = program_;
+    ir::Program result = program_;
     result.equations.clear();
     for (std::size_t e : order) {
-      Equation equation = program_.equations[e];
-      const auto early = [&](const Program& held, CommunicationReasons& found) {
+      ir::Equation equation = program_.equations[e];
+      const auto early = [&](const ir::Program& held, CommunicationReasons& found) {
         ScatteringEarly inner(held, &held, given_);
-        std::optional<Program> written = inner.run();
+        std::optional<ir::Program> written = inner.run();
         found = std::move(inner.reasons);
         return written;
       };
@@ -51,7 +51,7 @@ class ScatteringEarly {
 
  private:
   bool moves(std::size_t e) const {
-    return program_.equations[e].primitive == &psum_scatter_p() && given_.contains({self_, e});
+    return program_.equations[e].primitive == &ir::psum_scatter_p() && given_.contains({self_, e});
   }
 
   /// A reduce-scatter, and what is between it and the computation of its terms, such as a product with the
@@ -70,15 +70,15 @@ class ScatteringEarly {
       const std::size_t e = open.back();
       open.pop_back();
       group.members.push_back(e);
-      for (Var var : program_.equations[e].inputs) {
+      for (ir::Var var : program_.equations[e].inputs) {
         const auto maker = made_by_[static_cast<std::size_t>(var)];
         if (!maker || is_member[*maker]) continue;
-        const Equation& equation = program_.equations[*maker];
-        const auto serves_it = [&](Var output) {
+        const ir::Equation& equation = program_.equations[*maker];
+        const auto serves_it = [&](ir::Var output) {
           constexpr std::int64_t kSmall = 1 << 12;
           return program_.aval(output).bytes() <= kSmall || uses_.count(output) == 1;
         };
-        if (is_light(program_, equation) && std::ranges::all_of(equation.outputs, serves_it)) {
+        if (ir::is_light(program_, equation) && std::ranges::all_of(equation.outputs, serves_it)) {
           is_member[*maker] = true;
           open.push_back(*maker);
         } else {
@@ -93,7 +93,7 @@ class ScatteringEarly {
   std::vector<std::size_t> new_order() {
     made_by_.resize(program_.variables.size());
     for (std::size_t e = 0; e < program_.equations.size(); ++e)
-      for (Var var : program_.equations[e].outputs) made_by_[static_cast<std::size_t>(var)] = e;
+      for (ir::Var var : program_.equations[e].outputs) made_by_[static_cast<std::size_t>(var)] = e;
     behind_.resize(program_.equations.size());
     std::iota(behind_.begin(), behind_.end(), 0);
     std::vector<std::vector<std::size_t>> moved(program_.equations.size());  // by what they come behind
@@ -117,19 +117,19 @@ class ScatteringEarly {
     return order;
   }
 
-  const Program& program_;
-  const Program* self_;
+  const ir::Program& program_;
+  const ir::Program* self_;
   const CommunicationReasons& given_;
-  const Uses uses_;
+  const ir::Uses uses_;
   std::vector<std::optional<std::size_t>> made_by_;  // of each variable, the equation
   std::vector<std::size_t> behind_;  // of each equation, behind which it can be done: itself, if it stays
 };
 
 }  // namespace
 
-Program scatter_early(Program program, CommunicationReasons& reasons) {
+ir::Program scatter_early(ir::Program program, CommunicationReasons& reasons) {
   ScatteringEarly pass(program, nullptr, reasons);
-  std::optional<Program> result = pass.run();
+  std::optional<ir::Program> result = pass.run();
   if (!result) return program;
   reasons = std::move(pass.reasons);
   return std::move(*result);

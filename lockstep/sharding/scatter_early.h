@@ -11,6 +11,6 @@ namespace lockstep::sharding {
 /// between the terms of the sum and the reduce-scatter, such as a product with the learning rate, move along.
 /// Each term, which is as large as the whole gradient, is freed at once. Otherwise a training step would keep
 /// the terms of all gradients until it updates the parameters at its end.
-Program scatter_early(Program program, CommunicationReasons& reasons);
+ir::Program scatter_early(ir::Program program, CommunicationReasons& reasons);
 
 }  // namespace lockstep::sharding

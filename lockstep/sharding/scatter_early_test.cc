@@ -22,25 +22,26 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 /// Two gradients, and their sums over the devices at the end, as a partitioned step has them.
-Program step() {
-  const AxisEnv axes({{"x", 4}});
-  const AxisEnvScope scope(axes);
-  Builder b("step");
-  const Value x = b.input({DType::kF32, {8, 8}});
-  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
-  const Value second = lax::dot_general(first, x, {{1}, {0}, {}, {}});
-  const Value outputs[] = {lax::psum_scatter(first, {"x"}, 0), lax::psum_scatter(second, {"x"}, 0)};
+ir::Program step() {
+  const ir::AxisEnv axes({{"x", 4}});
+  const ir::AxisEnvScope scope(axes);
+  ir::Builder b("step");
+  const ir::Value x = b.input({DType::kF32, {8, 8}});
+  const ir::Value first = ir::lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const ir::Value second = ir::lax::dot_general(first, x, {{1}, {0}, {}, {}});
+  const ir::Value outputs[] = {ir::lax::psum_scatter(first, {"x"}, 0),
+                               ir::lax::psum_scatter(second, {"x"}, 0)};
   return b.finish(outputs);
 }
 
-std::vector<std::string> names(const Program& program) {
+std::vector<std::string> names(const ir::Program& program) {
   std::vector<std::string> names;
-  for (const Equation& equation : program.equations) names.push_back(equation.primitive->name);
+  for (const ir::Equation& equation : program.equations) names.push_back(equation.primitive->name);
   return names;
 }
 
 TEST(ScatterEarly, Sums_MoveRightAfterTheirTerms) {
-  const Program program = step();
+  const ir::Program program = step();
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "psum_scatter", "psum_scatter"));
   CommunicationReasons reasons = {{{nullptr, 2}, "the first"}, {{nullptr, 3}, "the second"}};
   EXPECT_THAT(names(scatter_early(program, reasons)),
@@ -51,17 +52,17 @@ TEST(ScatterEarly, Sums_MoveRightAfterTheirTerms) {
 
 /// The update comes last: terms, rate, products with it, sums.
 TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveWithIt) {
-  const AxisEnv axes({{"x", 4}});
-  const AxisEnvScope scope(axes);
-  Builder b("step");
-  const Value x = b.input({DType::kF32, {8, 8}});
-  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
-  const Value second = lax::dot_general(first, x, {{1}, {0}, {}, {}});
-  const Value third = lax::dot_general(second, x, {{1}, {0}, {}, {}});
-  const Value rate = lax::full(x, Scalar::of(0.1), DType::kF32, {8, 8});
-  const Value outputs[] = {lax::psum_scatter(lax::mul(second, rate), {"x"}, 0),
-                           lax::psum_scatter(lax::neg(third), {"x"}, 0)};
-  const Program program = b.finish(outputs);
+  const ir::AxisEnv axes({{"x", 4}});
+  const ir::AxisEnvScope scope(axes);
+  ir::Builder b("step");
+  const ir::Value x = b.input({DType::kF32, {8, 8}});
+  const ir::Value first = ir::lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const ir::Value second = ir::lax::dot_general(first, x, {{1}, {0}, {}, {}});
+  const ir::Value third = ir::lax::dot_general(second, x, {{1}, {0}, {}, {}});
+  const ir::Value rate = ir::lax::full(x, ir::Scalar::of(0.1), DType::kF32, {8, 8});
+  const ir::Value outputs[] = {ir::lax::psum_scatter(ir::lax::mul(second, rate), {"x"}, 0),
+                               ir::lax::psum_scatter(ir::lax::neg(third), {"x"}, 0)};
+  const ir::Program program = b.finish(outputs);
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "dot_general", "full", "mul",
                                           "psum_scatter", "neg", "psum_scatter"));
   CommunicationReasons reasons = {{{nullptr, 5}, "the second"}, {{nullptr, 7}, "the third"}};
@@ -72,18 +73,18 @@ TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveWithIt) {
 
 /// A sum of a sum and of a term that is computed between the two.
 TEST(ScatterEarly, ASumOfASum_MovesAfterAllItsTerms) {
-  const AxisEnv axes({{"x", 4}, {"y", 2}});
-  const AxisEnvScope scope(axes);
-  Builder b("step");
-  const Value x = b.input({DType::kF32, {8, 8}}), w = b.input({DType::kF32, {2, 8}});
-  const Value first = lax::dot_general(x, x, {{1}, {0}, {}, {}});
-  const Value second = lax::dot_general(w, x, {{1}, {0}, {}, {}});
-  const Value sum = lax::psum_scatter(first, {"x"}, 0);
-  const Value outputs[] = {lax::psum_scatter(lax::add(sum, second), {"y"}, 0)};
-  const Program program = b.finish(outputs);
+  const ir::AxisEnv axes({{"x", 4}, {"y", 2}});
+  const ir::AxisEnvScope scope(axes);
+  ir::Builder b("step");
+  const ir::Value x = b.input({DType::kF32, {8, 8}}), w = b.input({DType::kF32, {2, 8}});
+  const ir::Value first = ir::lax::dot_general(x, x, {{1}, {0}, {}, {}});
+  const ir::Value second = ir::lax::dot_general(w, x, {{1}, {0}, {}, {}});
+  const ir::Value sum = ir::lax::psum_scatter(first, {"x"}, 0);
+  const ir::Value outputs[] = {ir::lax::psum_scatter(ir::lax::add(sum, second), {"y"}, 0)};
+  const ir::Program program = b.finish(outputs);
   CommunicationReasons reasons;
   for (std::size_t e = 0; e < program.equations.size(); ++e)
-    if (program.equations[e].primitive == &psum_scatter_p()) reasons[{nullptr, e}] = "a sum";
+    if (program.equations[e].primitive == &ir::psum_scatter_p()) reasons[{nullptr, e}] = "a sum";
   const std::vector<std::string> early = names(scatter_early(program, reasons));
   EXPECT_THAT(early, ::testing::Contains("psum_scatter").Times(2));
   EXPECT_EQ(early[0], "dot_general");
@@ -94,7 +95,7 @@ TEST(ScatterEarly, ASumOfASum_MovesAfterAllItsTerms) {
 
 /// Sums that the user wrote stay in their order.
 TEST(ScatterEarly, SumsOfTheUser_KeepTheirPlace) {
-  const Program program = step();
+  const ir::Program program = step();
   CommunicationReasons none;
   EXPECT_THAT(scatter_early(program, none).equations[1].primitive->name, "dot_general");
   CommunicationReasons reasons = {{{nullptr, 3}, "the second"}};

@@ -13,11 +13,12 @@
 #include "lockstep/sharding/validation.h"
 
 namespace lockstep {
-void check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view what) {
+void sharding::check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view what) {
   sharding::check_spec(spec, mesh.axis_env(), what);
 }
 
-void check_divisible(const Aval& aval, const PartitionSpec& spec, const Mesh& mesh, std::string_view what) {
+void sharding::check_divisible(const Aval& aval, const PartitionSpec& spec, const Mesh& mesh,
+                               std::string_view what) {
   sharding::check_divisible(aval, spec, mesh.axis_env(), what);
 }
 
@@ -34,7 +35,7 @@ struct Sharding::State {
 
   /// The position's part of a dimension of `size` elements.
   IndexRange range(std::int64_t position, std::size_t dimension, std::int64_t size) const {
-    const AxisEnv& env = mesh.axis_env();
+    const ir::AxisEnv& env = mesh.axis_env();
     std::int64_t part = 0, parts = 1;
     for (const std::string& axis : spec.axes(dimension)) {
       const std::int64_t n = env.size(axis);
@@ -83,14 +84,14 @@ bool Sharding::is_fully_replicated() const { return state_->replicated; }
 Fingerprint Sharding::fingerprint() const { return state_->fingerprint; }
 
 Shape Sharding::shard_shape(const Shape& global_shape) const {
-  check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "shard_shape");
+  sharding::check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "shard_shape");
   Shape shape = global_shape;
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] /= mesh().axis_env().size(spec().axes(d));
   return shape;
 }
 
 std::vector<std::vector<IndexRange>> Sharding::device_indices(const Shape& global_shape) const {
-  check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "device_indices");
+  sharding::check_divisible(Aval{DType::kF32, global_shape}, spec(), mesh(), "device_indices");
   std::vector<std::vector<IndexRange>> indices;
   for (std::int64_t position = 0; position < mesh().size(); ++position)
     indices.push_back(state_->ranges(position, global_shape));
@@ -133,9 +134,9 @@ std::string Sharding::to_string() const {
 }
 
 NamedSharding::NamedSharding(const Mesh& mesh, const PartitionSpec& spec, std::source_location where)
-    : Sharding(
-          (check_spec(spec, mesh, fmt::format("NamedSharding (at {})", CallSite::from(where).to_string())),
-           intern(mesh, spec, false))) {}
+    : Sharding((sharding::check_spec(spec, mesh,
+                                     fmt::format("NamedSharding (at {})", CallSite::from(where).to_string())),
+                intern(mesh, spec, false))) {}
 
 SingleDeviceSharding::SingleDeviceSharding(Device device)
     : Sharding(intern(Mesh({device}, {}, {}), PartitionSpec(), true)) {}

@@ -27,6 +27,8 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
+namespace sharding {
+
 /// Throws ShardingError, prefixed with `what` ("make_array_from_process_local_data"), if the spec has an axis
 /// that the mesh does not have, or one axis twice.
 void check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view what);
@@ -35,6 +37,8 @@ void check_spec(const PartitionSpec& spec, const Mesh& mesh, std::string_view wh
 /// divide a dimension; then the message has the dimension, the axis, the remainder and the nearest sizes that
 /// fit.
 void check_divisible(const Aval& aval, const PartitionSpec& spec, const Mesh& mesh, std::string_view what);
+
+}  // namespace sharding
 
 /// The placement of an array: devices, and the part that each device holds. A handle, cheap to copy and to
 /// compare: equal shardings share one state, which is made once for the process and kept. Made by

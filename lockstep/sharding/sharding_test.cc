@@ -109,21 +109,21 @@ TEST(Mesh, LocalMesh_HasTheBlockOfDevicesOfAProcess) {
 
 TEST(ResolveAxisSizes, InfersTheSizeGivenAsMinusOne) {
   using Axes = std::vector<std::pair<std::string, std::int64_t>>;
-  EXPECT_EQ(resolve_axis_sizes(Axes{{"data", 4}, {"model", -1}}, 8), (Shape{4, 2}));
-  EXPECT_EQ(resolve_axis_sizes(Axes{{"data", 8}}, 8), (Shape{8}));
+  EXPECT_EQ(sharding::resolve_axis_sizes(Axes{{"data", 4}, {"model", -1}}, 8), (Shape{4, 2}));
+  EXPECT_EQ(sharding::resolve_axis_sizes(Axes{{"data", 8}}, 8), (Shape{8}));
   EXPECT_THAT(
       [] {
-        resolve_axis_sizes(Axes{{"data", 3}, {"model", -1}}, 8);
+        sharding::resolve_axis_sizes(Axes{{"data", 3}, {"model", -1}}, 8);
       },
       ThrowsMessage<ShardingError>(HasSubstr("8 devices cannot be divided among 3 places (remainder 2)")));
   EXPECT_THAT(
       [] {
-        resolve_axis_sizes(Axes{{"data", 3}}, 8);
+        sharding::resolve_axis_sizes(Axes{{"data", 3}}, 8);
       },
       ThrowsMessage<ShardingError>(HasSubstr("(data=3) make 3 places, but there are 8 devices")));
   EXPECT_THAT(
       [] {
-        resolve_axis_sizes(Axes{{"data", -1}, {"model", -1}}, 8);
+        sharding::resolve_axis_sizes(Axes{{"data", -1}, {"model", -1}}, 8);
       },
       ThrowsMessage<ShardingError>(HasSubstr("only one size may be -1")));
 }
@@ -202,7 +202,7 @@ TEST(CheckDivisible, ASizeThatDoesNotDivide_IsAnErrorWithTheNearestSizes) {
   const Mesh mesh = test_mesh({4, 2}, {"data", "model"});
   auto check = [&](Shape shape, P spec) {
     return [&mesh, shape = std::move(shape), spec = std::move(spec)] {
-      check_divisible(Aval{DType::kF32, shape}, spec, mesh, "device_put");
+      sharding::check_divisible(Aval{DType::kF32, shape}, spec, mesh, "device_put");
     };
   };
   EXPECT_NO_THROW(check({8, 64}, P("data", "model"))());

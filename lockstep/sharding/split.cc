@@ -20,7 +20,7 @@ std::vector<std::int64_t> primes_of(std::int64_t n) {
 
 }  // namespace
 
-Grid::Grid(AxisEnv env) : env_(std::move(env)) {
+Grid::Grid(ir::AxisEnv env) : env_(std::move(env)) {
   for (const auto& [name, size] : env_.axes()) {
     if (size == 1) continue;
     names_.push_back(name);
@@ -33,7 +33,7 @@ Grid::Grid(AxisEnv env) : env_(std::move(env)) {
     for (std::int64_t prime : primes_of(sizes_[axis])) {
       if (prime == sizes_[axis]) break;
       parts_[axis].push_back(static_cast<int>(names_.size()));
-      names_.push_back(AxisEnv::part_name(names_[axis], before, prime));
+      names_.push_back(ir::AxisEnv::part_name(names_[axis], before, prime));
       sizes_.push_back(prime);
       before *= prime;
     }
@@ -153,10 +153,10 @@ bool disjoint(const Split& split, const Axes& axes) {
   return std::ranges::all_of(split, [&](const Axes& each) { return disjoint(each, axes); });
 }
 
-Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape) {
+Split placed_split(const ir::Equation& placement, const Grid& grid, const Shape& shape) {
   Split split =
-      grid.split(PartitionSpec::from_entries(placement.params.as<PlacementParams>().spec), shape.size());
-  if (placement.primitive != &sharding_constraint_p()) return split;
+      grid.split(PartitionSpec::from_entries(placement.params.as<ir::PlacementParams>().spec), shape.size());
+  if (placement.primitive != &ir::sharding_constraint_p()) return split;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     while (shape[d] % grid.size(split[d]) != 0) split[d].pop_back();
   }

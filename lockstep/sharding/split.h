@@ -22,7 +22,7 @@ using Split = std::vector<Axes>;
 
 /// A pending reduction: each element of the value is the combination of what the devices along the axes have.
 struct Partial {
-  using Combine = ShardingRule::Combine;
+  using Combine = ir::ShardingRule::Combine;
   Combine combine = Combine::kNone;
   Axes axes = {};  ///< ascending; empty if and only if combine is kNone
 
@@ -42,9 +42,9 @@ struct Layout {
 /// prime sizes, which are numbered after the mesh's axes. A layout uses either the axis or some of its parts.
 class Grid {
  public:
-  explicit Grid(AxisEnv env);
+  explicit Grid(ir::AxisEnv env);
 
-  const AxisEnv& env() const { return env_; }
+  const ir::AxisEnv& env() const { return env_; }
 
   /// The number of devices along the axes.
   std::int64_t size(const Axes& axes) const;
@@ -79,7 +79,7 @@ class Grid {
   bool names_parts(const Split& split) const;
 
  private:
-  AxisEnv env_;
+  ir::AxisEnv env_;
   int num_axes_ = 0;
   std::vector<Axes> parts_;  // for each mesh axis its parts; none if its size is a prime
   std::vector<std::string> names_;
@@ -97,7 +97,7 @@ bool disjoint(const Split& split, const Axes& axes);
 /// The split that a placement specifies for its operand, its result, or both, if the value has this shape.
 /// For a sharding_constraint, axes that do not divide the shape are left out, and unconstrained dimensions
 /// have no axes.
-Split placed_split(const Equation& placement, const Grid& grid, const Shape& shape);
+Split placed_split(const ir::Equation& placement, const Grid& grid, const Shape& shape);
 
 /// Given the global split of dimensions, the axes that split each device's part under the placement: those
 /// after the placement's axes. Empty for a dimension whose split does not begin with the placement's axes.

@@ -14,26 +14,27 @@ using Integers = std::vector<std::int64_t>;
 
 /// x with these numbers of elements added before and after each dimension; negative numbers remove elements.
 /// Fills with zeros unless `fill` is set.
-Value padded(const Value& x, Integers low, Integers high, const std::optional<Value>& fill = std::nullopt,
-             Integers interior = {}) {
+ir::Value padded(const ir::Value& x, Integers low, Integers high,
+                 const std::optional<ir::Value>& fill = std::nullopt, Integers interior = {}) {
   interior.resize(low.size());
   const bool same = std::ranges::all_of(low, [](auto n) { return n == 0; }) &&
                     std::ranges::all_of(high, [](auto n) { return n == 0; }) &&
                     std::ranges::all_of(interior, [](auto n) { return n == 0; });
   return same ? x
-              : lax::pad(x, fill ? *fill : rules::zeros(x, {x.aval().dtype, {}}), std::move(low),
-                         std::move(high), std::move(interior));
+              : ir::lax::pad(x, fill ? *fill : ir::rules::zeros(x, {x.aval().dtype, {}}), std::move(low),
+                             std::move(high), std::move(interior));
 }
 
 /// Bools of this shape: which positions of a dimension come before `end`.
-Value before(const Value& like, const Shape& shape, std::size_t dimension, std::int64_t end) {
+ir::Value before(const ir::Value& like, const Shape& shape, std::size_t dimension, std::int64_t end) {
   const DType dtype = place_dtype(shape[dimension]);
-  const Value places = lax::iota(like, dtype, {shape[dimension]}, 0);
-  const Value is_before = lax::lt(places, lax::full_like(places, static_cast<double>(end)));
-  return lax::broadcast_in_dim(is_before, shape, {static_cast<std::int64_t>(dimension)});
+  const ir::Value places = ir::lax::iota(like, dtype, {shape[dimension]}, 0);
+  const ir::Value is_before = ir::lax::lt(places, ir::lax::full_like(places, static_cast<double>(end)));
+  return ir::lax::broadcast_in_dim(is_before, shape, {static_cast<std::int64_t>(dimension)});
 }
 
-Value resized_slice(const SliceParams& s, const PaddedOperand& x, const Shape& shape, const Shape& to) {
+ir::Value resized_slice(const ir::SliceParams& s, const PaddedOperand& x, const Shape& shape,
+                        const Shape& to) {
   const Shape& stored = x.value.aval().shape;
   Integers low(shape.size()), high = low, start = s.start_indices, limit = s.limit_indices;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -43,25 +44,26 @@ Value resized_slice(const SliceParams& s, const PaddedOperand& x, const Shape& s
     start[d] = 0;
     limit[d] = to[d] * s.strides[d];
   }
-  const Value wide = padded(x.value, low, high);
-  return wide.aval().shape == to ? wide : lax::slice(wide, start, limit, s.strides);
+  const ir::Value wide = padded(x.value, low, high);
+  return wide.aval().shape == to ? wide : ir::lax::slice(wide, start, limit, s.strides);
 }
 
-Value resized_pad(const PadParams& p, const PaddedOperand& x, const Value& fill, const Shape& to) {
-  Value filled = x.value;
+ir::Value resized_pad(const ir::PadParams& p, const PaddedOperand& x, const ir::Value& fill,
+                      const Shape& to) {
+  ir::Value filled = x.value;
   const Shape stored = x.value.aval().shape;
   Integers high(stored.size());
   for (std::size_t d = 0; d < stored.size(); ++d) {
     if (stored[d] != x.shape[d])
-      filled =
-          lax::select(before(filled, stored, d, x.shape[d]), filled, lax::broadcast_in_dim(fill, stored, {}));
+      filled = ir::lax::select(before(filled, stored, d, x.shape[d]), filled,
+                               ir::lax::broadcast_in_dim(fill, stored, {}));
     high[d] = to[d] - p.low[d] - stored[d] - std::max<std::int64_t>(stored[d] - 1, 0) * p.interior[d];
   }
   return padded(filled, p.low, high, fill, p.interior);
 }
 
-Value resized_concatenate(std::size_t along, std::span<const PaddedOperand> operands, const Shape& to) {
-  std::optional<Value> result;
+ir::Value resized_concatenate(std::size_t along, std::span<const PaddedOperand> operands, const Shape& to) {
+  std::optional<ir::Value> result;
   std::int64_t begin = 0;
   for (const PaddedOperand& operand : operands) begin += operand.shape[along];
   for (std::size_t i = operands.size(); i-- > 0;) {
@@ -72,23 +74,23 @@ Value resized_concatenate(std::size_t along, std::span<const PaddedOperand> oper
     for (std::size_t d = 0; d < to.size(); ++d) high[d] = to[d] - stored[d];
     low[along] = begin - operand.skipped;
     high[along] -= low[along];
-    const Value part = padded(operand.value, low, high);
+    const ir::Value part = padded(operand.value, low, high);
     result =
-        result ? lax::select(before(part, to, along, begin + operand.shape[along]), part, *result) : part;
+        result ? ir::lax::select(before(part, to, along, begin + operand.shape[along]), part, *result) : part;
   }
   return *result;
 }
 
 }  // namespace
 
-bool can_resize(const Equation& equation) {
-  return equation.primitive == &slice_p() || equation.primitive == &pad_p() ||
-         equation.primitive == &concatenate_p();
+bool can_resize(const ir::Equation& equation) {
+  return equation.primitive == &ir::slice_p() || equation.primitive == &ir::pad_p() ||
+         equation.primitive == &ir::concatenate_p();
 }
 
-bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t dimension) {
-  if (equation.primitive != &slice_p()) return false;
-  const auto& s = equation.params.as<SliceParams>();
+bool is_slice_along(const ir::Equation& equation, const Shape& operand, std::size_t dimension) {
+  if (equation.primitive != &ir::slice_p()) return false;
+  const auto& s = equation.params.as<ir::SliceParams>();
   for (std::size_t d = 0; d < operand.size(); ++d) {
     if (s.strides[d] != 1) return false;
     if (d != dimension && (s.start_indices[d] != 0 || s.limit_indices[d] != operand[d])) return false;
@@ -96,8 +98,8 @@ bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t 
   return true;
 }
 
-PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& operand) {
-  PadParams both = pad;
+ir::PadParams pad_of(const ir::SliceParams& slice, const ir::PadParams& pad, const Shape& operand) {
+  ir::PadParams both = pad;
   for (std::size_t d = 0; d < operand.size(); ++d) {
     both.low[d] = pad.low[d] - slice.start_indices[d];
     both.high[d] = slice.limit_indices[d] - pad.low[d] - operand[d];
@@ -106,24 +108,26 @@ PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& op
 }
 
 UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& splits, const Grid& grid) {
-  const Program& program = flat.program;
+  const ir::Program& program = flat.program;
   std::vector<std::size_t> made_by(program.variables.size(), program.equations.size());
   for (std::size_t e = 0; e < program.equations.size(); ++e)
-    for (Var var : program.equations[e].outputs) made_by[static_cast<std::size_t>(var)] = e;
-  const Uses all_uses = flat.uses();
+    for (ir::Var var : program.equations[e].outputs) made_by[static_cast<std::size_t>(var)] = e;
+  const ir::Uses all_uses = flat.uses();
   std::vector<std::size_t> uses(program.variables.size());  // that are left
-  for (std::size_t v = 0; v < uses.size(); ++v) uses[v] = all_uses.count(static_cast<Var>(v));
+  for (std::size_t v = 0; v < uses.size(); ++v) uses[v] = all_uses.count(static_cast<ir::Var>(v));
   UnevenResults results;
-  auto parts_of = [&](Var var, std::size_t d) { return grid.size(splits[static_cast<std::size_t>(var)][d]); };
+  auto parts_of = [&](ir::Var var, std::size_t d) {
+    return grid.size(splits[static_cast<std::size_t>(var)][d]);
+  };
   auto up = [](std::int64_t size, std::int64_t parts) { return (size + parts - 1) / parts * parts; };
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& equation = program.equations[e];
+    const ir::Equation& equation = program.equations[e];
     if (flat.origins[e] == nullptr || !can_resize(equation)) continue;
     const Shape& shape = program.aval(equation.outputs[0]).shape;
     Shape to = shape;
-    const bool concatenates = equation.primitive == &concatenate_p();
+    const bool concatenates = equation.primitive == &ir::concatenate_p();
     for (std::size_t i = 0; i < (concatenates ? equation.inputs.size() : 1); ++i) {
-      const Var var = equation.inputs[i];
+      const ir::Var var = equation.inputs[i];
       for (std::size_t d = 0; d < shape.size(); ++d) {
         const std::int64_t parts = parts_of(var, d);
         if (shape[d] % parts == 0 || shape[d] < parts || program.aval(var).shape[d] == shape[d]) continue;
@@ -132,11 +136,11 @@ UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& 
     }
     if (to != shape) results.shapes[flat.origins[e]] = to;
     if (!concatenates) continue;
-    const auto along = static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension);
-    for (Var var : equation.inputs) {
+    const auto along = static_cast<std::size_t>(equation.params.as<ir::ConcatenateParams>().dimension);
+    for (ir::Var var : equation.inputs) {
       const std::size_t made = made_by[static_cast<std::size_t>(var)];
       if (made == program.equations.size()) continue;
-      const Equation& slice = program.equations[made];
+      const ir::Equation& slice = program.equations[made];
       if (flat.origins[made] == nullptr || slice.inputs.empty() ||
           !is_slice_along(slice, program.aval(slice.inputs[0]).shape, along))
         continue;
@@ -146,31 +150,32 @@ UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& 
       results.shapes[flat.origins[e]] = to;
     }
     if (!results.shapes.contains(flat.origins[e])) continue;
-    for (Var var : equation.inputs) --uses[static_cast<std::size_t>(var)];
+    for (ir::Var var : equation.inputs) --uses[static_cast<std::size_t>(var)];
   }
   auto all = [](const Integers& numbers, std::int64_t number) {
     return std::ranges::all_of(numbers, [number](std::int64_t n) { return n == number; });
   };
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& slice = program.equations[e];
-    if (slice.primitive != &slice_p() || !all(slice.params.as<SliceParams>().strides, 1)) continue;
+    const ir::Equation& slice = program.equations[e];
+    if (slice.primitive != &ir::slice_p() || !all(slice.params.as<ir::SliceParams>().strides, 1)) continue;
     const std::size_t made = made_by[static_cast<std::size_t>(slice.inputs[0])];
-    if (made == program.equations.size() || program.equations[made].primitive != &pad_p()) continue;
-    const Equation& pad = program.equations[made];
-    if (!results.shapes.contains(flat.origins[made]) || !all(pad.params.as<PadParams>().interior, 0))
+    if (made == program.equations.size() || program.equations[made].primitive != &ir::pad_p()) continue;
+    const ir::Equation& pad = program.equations[made];
+    if (!results.shapes.contains(flat.origins[made]) || !all(pad.params.as<ir::PadParams>().interior, 0))
       continue;
     results.of_pads[flat.origins[e]] = flat.origins[made];
     if (--uses[static_cast<std::size_t>(slice.inputs[0])] == 0) results.within.insert(flat.origins[made]);
   }
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const Equation& equation = program.equations[e];
-    if (equation.primitive != &slice_p() || uses[static_cast<std::size_t>(equation.outputs[0])] > 0) continue;
+    const ir::Equation& equation = program.equations[e];
+    if (equation.primitive != &ir::slice_p() || uses[static_cast<std::size_t>(equation.outputs[0])] > 0)
+      continue;
     results.within.insert(flat.origins[e]);
   }
   return results;
 }
 
-std::optional<Shape> resized_shape(const Equation& equation, std::span<const PaddedOperand> operands,
+std::optional<Shape> resized_shape(const ir::Equation& equation, std::span<const PaddedOperand> operands,
                                    const Shape& shape) {
   if (!can_resize(equation)) return std::nullopt;
   Shape to = shape;
@@ -189,13 +194,13 @@ std::optional<Shape> resized_shape(const Equation& equation, std::span<const Pad
   return any ? std::optional(std::move(to)) : std::nullopt;
 }
 
-Value resized(const Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
-              const Shape& to) {
-  if (equation.primitive == &slice_p())
-    return resized_slice(equation.params.as<SliceParams>(), operands[0], shape, to);
-  if (equation.primitive == &pad_p())
-    return resized_pad(equation.params.as<PadParams>(), operands[0], operands[1].value, to);
-  return resized_concatenate(static_cast<std::size_t>(equation.params.as<ConcatenateParams>().dimension),
+ir::Value resized(const ir::Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
+                  const Shape& to) {
+  if (equation.primitive == &ir::slice_p())
+    return resized_slice(equation.params.as<ir::SliceParams>(), operands[0], shape, to);
+  if (equation.primitive == &ir::pad_p())
+    return resized_pad(equation.params.as<ir::PadParams>(), operands[0], operands[1].value, to);
+  return resized_concatenate(static_cast<std::size_t>(equation.params.as<ir::ConcatenateParams>().dimension),
                              operands, to);
 }
 

@@ -17,14 +17,14 @@ namespace lockstep::sharding {
 
 struct UnevenResults {
   /// The extended shapes of equations' results.
-  std::map<const Equation*, Shape> shapes;
+  std::map<const ir::Equation*, Shape> shapes;
 
   /// Slices that are only used by concatenations in `shapes` and are computed as a part of them, and pads
   /// that are only used by slices in `of_pads` and are computed as a part of these.
-  std::set<const Equation*> within;
+  std::set<const ir::Equation*> within;
 
   /// Slices of a pad, which become one pad.
-  std::map<const Equation*, const Equation*> of_pads;
+  std::map<const ir::Equation*, const ir::Equation*> of_pads;
 };
 
 /// Equations of the original program whose operand is split, according to these splits, in a dimension in
@@ -33,7 +33,7 @@ UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& 
 
 /// An operand that may have extra elements, with any values, after its last ones.
 struct PaddedOperand {
-  Value value;
+  ir::Value value;
   const Shape& shape;
 
   /// For an operand of a concatenation: the number of elements at its start that do not belong to it.
@@ -41,21 +41,21 @@ struct PaddedOperand {
 };
 
 /// Whether the equation takes a contiguous part of one dimension.
-bool is_slice_along(const Equation& equation, const Shape& operand, std::size_t dimension);
+bool is_slice_along(const ir::Equation& equation, const Shape& operand, std::size_t dimension);
 
 /// The pad that is equivalent to a slice of a pad.
-PadParams pad_of(const SliceParams& slice, const PadParams& pad, const Shape& operand);
+ir::PadParams pad_of(const ir::SliceParams& slice, const ir::PadParams& pad, const Shape& operand);
 
 /// Whether the equation can have extra elements in its result.
-bool can_resize(const Equation& equation);
+bool can_resize(const ir::Equation& equation);
 
 /// The shape of a result that has no entry in UnevenResults but whose operands are extended: theirs, if most
 /// of it is useful. nullopt if the result keeps its shape.
-std::optional<Shape> resized_shape(const Equation& equation, std::span<const PaddedOperand> operands,
+std::optional<Shape> resized_shape(const ir::Equation& equation, std::span<const PaddedOperand> operands,
                                    const Shape& shape);
 
 /// The result of the equation with shape `to`; extra elements at the end have any values.
-Value resized(const Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
-              const Shape& to);
+ir::Value resized(const ir::Equation& equation, std::span<const PaddedOperand> operands, const Shape& shape,
+                  const Shape& to);
 
 }  // namespace lockstep::sharding

@@ -28,7 +28,7 @@ std::string quoted(const std::vector<std::string>& axes) {
   return text;
 }
 
-std::string mesh_text(const AxisEnv& env) {
+std::string mesh_text(const ir::AxisEnv& env) {
   std::string text;
   for (const auto& [name, size] : env.axes())
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
@@ -37,7 +37,7 @@ std::string mesh_text(const AxisEnv& env) {
 
 }  // namespace
 
-void check_spec(const PartitionSpec& spec, const AxisEnv& env, std::string_view what) {
+void check_spec(const PartitionSpec& spec, const ir::AxisEnv& env, std::string_view what) {
   std::set<std::string> seen;
   for (const auto& axes : spec.entries()) {
     for (const std::string& axis : axes) {
@@ -53,7 +53,8 @@ void check_spec(const PartitionSpec& spec, const AxisEnv& env, std::string_view 
   }
 }
 
-void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv& env, std::string_view what) {
+void check_divisible(const Aval& aval, const PartitionSpec& spec, const ir::AxisEnv& env,
+                     std::string_view what) {
   check_spec(spec, env, what);
   if (spec.normalized().entries().size() > aval.shape.size()) {
     fail<ShardingError>("{}{} has {} entries, but {} has {} dimensions{}; give at most one entry for each",

@@ -10,7 +10,8 @@
 namespace lockstep::sharding {
 
 /// The checks of sharding.h, for a mesh of which only the axes are known.
-void check_spec(const PartitionSpec& spec, const AxisEnv& axes, std::string_view what);
-void check_divisible(const Aval& aval, const PartitionSpec& spec, const AxisEnv& axes, std::string_view what);
+void check_spec(const PartitionSpec& spec, const ir::AxisEnv& axes, std::string_view what);
+void check_divisible(const Aval& aval, const PartitionSpec& spec, const ir::AxisEnv& axes,
+                     std::string_view what);
 
 }  // namespace lockstep::sharding

@@ -15,8 +15,8 @@ namespace {
 
 class Windowing {
  public:
-  Windowing(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
-            const Axes& axes, const PartWindows& windows)
+  Windowing(Resharder& resharder, const Grid& grid, const ir::Value& part, std::size_t dimension,
+            const Axes& axes, const ir::PartWindows& windows)
       : resharder_(resharder),
         grid_(grid),
         part_(part),
@@ -27,16 +27,16 @@ class Windowing {
         m_(part.aval().shape[dimension]),
         dtype_(place_dtype(n_ * m_ + 4 * (windows.count + m_))) {}
 
-  Value run(const std::optional<Value>& fill) {
-    const WindowPlan plan = plan_windows(windows_, n_, m_);
-    const Value value = plan.gathers ? of_whole() : of_pieces(plan.rounds);
+  ir::Value run(const std::optional<ir::Value>& fill) {
+    const ir::WindowPlan plan = ir::plan_windows(windows_, n_, m_);
+    const ir::Value value = plan.gathers ? of_whole() : of_pieces(plan.rounds);
     return fill && leaves() ? filled(value, *fill) : value;
   }
 
  private:
   /// A piece of the window, which is written at its position `at`.
   struct Piece {
-    Value value;
+    ir::Value value;
     std::vector<std::int64_t> at;  // by device
     bool same;                     // on all of them
   };
@@ -49,19 +49,22 @@ class Windowing {
   }
 
   /// A number of each device's own.
-  Value of_device(const std::vector<std::int64_t>& numbers) {
-    auto constant = [&](std::int64_t number) { return lax::full(part_, Scalar::of(number), dtype_, {}); };
+  ir::Value of_device(const std::vector<std::int64_t>& numbers) {
+    auto constant = [&](std::int64_t number) {
+      return ir::lax::full(part_, ir::Scalar::of(number), dtype_, {});
+    };
     const std::int64_t slope = numbers.size() > 1 ? numbers[1] - numbers[0] : 0;
     bool is_affine = true;
     for (std::size_t p = 0; p < numbers.size(); ++p)
       is_affine = is_affine && numbers[p] == numbers[0] + static_cast<std::int64_t>(p) * slope;
     if (is_affine && slope == 0) return constant(numbers[0]);
-    if (is_affine) return lax::add(resharder_.start(axes_, slope, dtype_), constant(numbers[0]));
-    std::vector<Value> all;
-    for (std::int64_t number : numbers) all.push_back(lax::full(part_, Scalar::of(number), dtype_, {1}));
-    const Value start[] = {resharder_.start(axes_, 1, dtype_)};
-    const Value table = lax::concatenate(std::span<const Value>(all), 0);
-    return lax::reshape(lax::dynamic_slice(table, std::span<const Value>(start), {1}), {});
+    if (is_affine) return ir::lax::add(resharder_.start(axes_, slope, dtype_), constant(numbers[0]));
+    std::vector<ir::Value> all;
+    for (std::int64_t number : numbers)
+      all.push_back(ir::lax::full(part_, ir::Scalar::of(number), dtype_, {1}));
+    const ir::Value start[] = {resharder_.start(axes_, 1, dtype_)};
+    const ir::Value table = ir::lax::concatenate(std::span<const ir::Value>(all), 0);
+    return ir::lax::reshape(ir::lax::dynamic_slice(table, std::span<const ir::Value>(start), {1}), {});
   }
 
   static bool are_same(const std::vector<std::int64_t>& numbers) {
@@ -69,39 +72,39 @@ class Windowing {
   }
 
   /// `count` elements of x along the dimension, from a place of each device's own on.
-  Value taken(const Value& x, const std::vector<std::int64_t>& from, std::int64_t count) {
+  ir::Value taken(const ir::Value& x, const std::vector<std::int64_t>& from, std::int64_t count) {
     Shape shape = x.aval().shape;
     if (are_same(from))
       return sliced(x, std::clamp<std::int64_t>(from[0], 0, shape[dimension_] - count), count);
-    std::vector<Value> starts(shape.size(), lax::full(part_, Scalar::of(0), dtype_, {}));
+    std::vector<ir::Value> starts(shape.size(), ir::lax::full(part_, ir::Scalar::of(0), dtype_, {}));
     starts[dimension_] = of_device(from);
     shape[dimension_] = count;
-    return lax::dynamic_slice(x, std::span<const Value>(starts), shape);
+    return ir::lax::dynamic_slice(x, std::span<const ir::Value>(starts), shape);
   }
 
-  Value sliced(const Value& x, std::int64_t from, std::int64_t count) {
+  ir::Value sliced(const ir::Value& x, std::int64_t from, std::int64_t count) {
     Shape limit = x.aval().shape;
     if (from == 0 && count == limit[dimension_]) return x;
     std::vector<std::int64_t> start(limit.size()), strides(limit.size(), 1);
     start[dimension_] = from;
     limit[dimension_] = from + count;
-    return lax::slice(x, start, limit, strides);
+    return ir::lax::slice(x, start, limit, strides);
   }
 
-  Value zeros(std::int64_t count) {
+  ir::Value zeros(std::int64_t count) {
     Shape shape = part_.aval().shape;
     shape[dimension_] = count;
     const bool inexact = is_inexact(part_.aval().dtype);
-    return lax::full(part_, inexact ? Scalar::of(0.0) : Scalar::of(std::int64_t{0}), part_.aval().dtype,
-                     shape, part_.aval().weak_type);
+    return ir::lax::full(part_, inexact ? ir::Scalar::of(0.0) : ir::Scalar::of(std::int64_t{0}),
+                         part_.aval().dtype, shape, part_.aval().weak_type);
   }
 
   /// Where a piece of a round is written; for devices that get none, a position where it does no harm.
-  Piece received(const WindowRound& round) {
+  Piece received(const ir::WindowRound& round) {
     std::vector<std::int64_t> from(static_cast<std::size_t>(n_)), at(from.size());
     std::vector<bool> sends(from.size()), gets(from.size());
     std::vector<std::pair<int, int>> pairs;
-    for (const WindowSegment& s : round.segments) {
+    for (const ir::WindowSegment& s : round.segments) {
       const auto source = static_cast<std::size_t>(s.from), target = static_cast<std::size_t>(s.to);
       from[source] = std::min(s.begin - s.start, m_ - round.length);
       at[target] = s.start + from[source] - begin(s.to);
@@ -119,7 +122,8 @@ class Windowing {
           return low >= std::min({first + place + round.length, first + windows_.count, n_ * m_});
         },
         windows_.count + std::max(m_, round.length));
-    const Value value = lax::ppermute(taken(part_, from, round.length), grid_.names(axes_), std::move(pairs));
+    const ir::Value value =
+        ir::lax::ppermute(taken(part_, from, round.length), grid_.names(axes_), std::move(pairs));
     return {value, at, are_same(at)};
   }
 
@@ -149,30 +153,31 @@ class Windowing {
       if (!takes_part[p]) numbers[p] = otherwise;
   }
 
-  Value of_pieces(const std::vector<WindowRound>& rounds) {
+  ir::Value of_pieces(const std::vector<ir::WindowRound>& rounds) {
     std::vector<std::int64_t> own;
     for (std::int64_t p = 0; p < n_; ++p) own.push_back(p * m_ - begin(p));
     std::vector<Piece> pieces = {{part_, own, are_same(own)}};
-    for (const WindowRound& round : rounds) pieces.push_back(received(round));
+    for (const ir::WindowRound& round : rounds) pieces.push_back(received(round));
     if (std::ranges::all_of(pieces, &Piece::same)) return one_behind_the_other(std::move(pieces));
     // Into a window with room on both sides, as some pieces are partly or wholly outside.
     std::int64_t room = 0;
     for (const Piece& piece : pieces) room = std::max(room, piece.value.aval().shape[dimension_]);
-    Value all = zeros(windows_.count + 2 * room);
+    ir::Value all = zeros(windows_.count + 2 * room);
     for (const Piece& piece : pieces) {
       // A piece that begins further out is put at the edge, as XLA does it: outside of the window too.
       std::vector<std::int64_t> at = piece.at;
       for (std::int64_t& place : at) place += room;
-      std::vector<Value> starts(all.aval().shape.size(), lax::full(part_, Scalar::of(0), dtype_, {}));
+      std::vector<ir::Value> starts(all.aval().shape.size(),
+                                    ir::lax::full(part_, ir::Scalar::of(0), dtype_, {}));
       starts[dimension_] = of_device(at);
-      all = lax::dynamic_update_slice(all, piece.value, std::span<const Value>(starts));
+      all = ir::lax::dynamic_update_slice(all, piece.value, std::span<const ir::Value>(starts));
     }
     return sliced(all, room, windows_.count);
   }
 
-  Value one_behind_the_other(std::vector<Piece> pieces) {
+  ir::Value one_behind_the_other(std::vector<Piece> pieces) {
     std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.at[0]; });
-    std::vector<Value> parts;
+    std::vector<ir::Value> parts;
     std::int64_t end = 0;
     for (const Piece& piece : pieces) {
       const std::int64_t at = piece.at[0], length = piece.value.aval().shape[dimension_];
@@ -183,55 +188,56 @@ class Windowing {
       end = to;
     }
     if (end < windows_.count) parts.push_back(zeros(windows_.count - end));
-    return parts.size() == 1
-               ? parts[0]
-               : lax::concatenate(std::span<const Value>(parts), static_cast<std::int64_t>(dimension_));
+    return parts.size() == 1 ? parts[0]
+                             : ir::lax::concatenate(std::span<const ir::Value>(parts),
+                                                    static_cast<std::int64_t>(dimension_));
   }
 
-  Value of_whole() {
+  ir::Value of_whole() {
     const auto dimension = static_cast<std::int64_t>(dimension_);
-    const Value whole = lax::all_gather(part_, grid_.names(axes_), dimension);
+    const ir::Value whole = ir::lax::all_gather(part_, grid_.names(axes_), dimension);
     if (windows_.wraps) {
-      const Value turned[] = {whole, whole};
+      const ir::Value turned[] = {whole, whole};
       std::vector<std::int64_t> from;
       for (std::int64_t p = 0; p < n_; ++p) from.push_back((begin(p) % (n_ * m_) + n_ * m_) % (n_ * m_));
-      return taken(lax::concatenate(std::span<const Value>(turned), dimension), from, windows_.count);
+      return taken(ir::lax::concatenate(std::span<const ir::Value>(turned), dimension), from, windows_.count);
     }
-    const Value parts[] = {zeros(windows_.count), whole, zeros(windows_.count)};
-    const Value wide = lax::concatenate(std::span<const Value>(parts), dimension);
+    const ir::Value parts[] = {zeros(windows_.count), whole, zeros(windows_.count)};
+    const ir::Value wide = ir::lax::concatenate(std::span<const ir::Value>(parts), dimension);
     std::vector<std::int64_t> from;
     for (std::int64_t p = 0; p < n_; ++p) from.push_back(begin(p) + windows_.count);
     return taken(wide, from, windows_.count);
   }
 
-  Value filled(const Value& value, const Value& fill) {
+  ir::Value filled(const ir::Value& value, const ir::Value& fill) {
     const Shape& shape = value.aval().shape;
     std::vector<std::int64_t> begins;
     for (std::int64_t p = 0; p < n_; ++p) begins.push_back(begin(p));
-    const Value first = of_device(begins);
-    const Value places = lax::add(lax::iota(part_, dtype_, {windows_.count}, 0),
-                                  lax::broadcast_in_dim(first, {windows_.count}, {}));
-    const Value is_there =
-        lax::logical_and(lax::ge(places, lax::full_like(places, 0)),
-                         lax::lt(places, lax::full_like(places, static_cast<double>(n_ * m_))));
-    return lax::select(lax::broadcast_in_dim(is_there, shape, {static_cast<std::int64_t>(dimension_)}), value,
-                       lax::broadcast_in_dim(fill, shape, {}));
+    const ir::Value first = of_device(begins);
+    const ir::Value places = ir::lax::add(ir::lax::iota(part_, dtype_, {windows_.count}, 0),
+                                          ir::lax::broadcast_in_dim(first, {windows_.count}, {}));
+    const ir::Value is_there =
+        ir::lax::logical_and(ir::lax::ge(places, ir::lax::full_like(places, 0)),
+                             ir::lax::lt(places, ir::lax::full_like(places, static_cast<double>(n_ * m_))));
+    return ir::lax::select(
+        ir::lax::broadcast_in_dim(is_there, shape, {static_cast<std::int64_t>(dimension_)}), value,
+        ir::lax::broadcast_in_dim(fill, shape, {}));
   }
 
   Resharder& resharder_;
   const Grid& grid_;
-  const Value part_;
+  const ir::Value part_;
   const std::size_t dimension_;
   const Axes& axes_;
-  const PartWindows& windows_;
+  const ir::PartWindows& windows_;
   const std::int64_t n_, m_;  // parts, and the elements of one
   const DType dtype_;         // of places
 };
 
 }  // namespace
 
-Value window_of(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
-                const Axes& axes, const PartWindows& windows, const std::optional<Value>& fill) {
+ir::Value window_of(Resharder& resharder, const Grid& grid, const ir::Value& part, std::size_t dimension,
+                    const Axes& axes, const ir::PartWindows& windows, const std::optional<ir::Value>& fill) {
   return Windowing(resharder, grid, part, dimension, axes, windows).run(fill);
 }
 

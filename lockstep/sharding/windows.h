@@ -14,7 +14,7 @@ namespace lockstep::sharding {
 /// what it has. Elements are sent by permutes from the devices that have them, or by an all-gather if that
 /// moves no more bytes. Positions outside of the dimension hold `fill`, a scalar, or any value if there is
 /// none.
-Value window_of(Resharder& resharder, const Grid& grid, const Value& part, std::size_t dimension,
-                const Axes& axes, const PartWindows& windows, const std::optional<Value>& fill);
+ir::Value window_of(Resharder& resharder, const Grid& grid, const ir::Value& part, std::size_t dimension,
+                    const Axes& axes, const ir::PartWindows& windows, const std::optional<ir::Value>& fill);
 
 }  // namespace lockstep::sharding

@@ -13,37 +13,36 @@
 #include "lockstep/transforms/transpose.h"
 #include "lockstep/transforms/vmap.h"
 
-namespace lockstep {
+namespace lockstep::transforms {
 namespace {
 
-using namespace transforms;
 using Flags = std::vector<bool>;
-constexpr int kEquation = NestedLink::kEquation;
+constexpr int kEquation = ir::NestedLink::kEquation;
 
-const std::vector<ProgramPtr>& branches_of(const OpParams& params) {
+const std::vector<ProgramPtr>& branches_of(const ir::OpParams& params) {
   return params.as<CondParams>().branches;
 }
 
-std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+std::vector<Aval> shape(std::span<const Aval> operands, const ir::OpParams& params) {
   const auto& branches = branches_of(params);
   if (operands.empty() || operands[0].dtype != DType::kI32 || !operands[0].shape.empty()) {
     fail<ShapeError>("expected an i32 scalar to choose the branch, got {}",
                      operands.empty() ? "nothing" : to_string(operands[0]));
   }
   std::vector<Aval> results = branches.front()->output_avals();
-  for (Aval& result : results) result.varying = both(result.varying, operands[0].varying);
+  for (Aval& result : results) result.varying = ir::both(result.varying, operands[0].varying);
   for (const ProgramPtr& branch : branches) {
     check_operands("a branch", operands.subspan(1), branch->input_avals());
     check_outputs("a branch", branch->output_avals(), results);
     for (std::size_t k = 0; k < results.size(); ++k)
-      results[k].varying = both(results[k].varying, output_aval(*branch, k).varying);
+      results[k].varying = ir::both(results[k].varying, output_aval(*branch, k).varying);
   }
   return results;
 }
 
-std::vector<NestedLink> links(const OpParams& params) {
+std::vector<ir::NestedLink> links(const ir::OpParams& params) {
   const auto& branches = branches_of(params);
-  std::vector<NestedLink> links;
+  std::vector<ir::NestedLink> links;
   for (std::size_t b = 0; b < branches.size(); ++b) {
     const int program = static_cast<int>(b);
     for (std::size_t i = 0; i < branches[b]->inputs.size(); ++i)
@@ -53,14 +52,16 @@ std::vector<NestedLink> links(const OpParams& params) {
   return links;
 }
 
-OpParams params_of(std::vector<ProgramPtr> branches) { return OpParams::of(CondParams{std::move(branches)}); }
+ir::OpParams params_of(std::vector<ProgramPtr> branches) {
+  return ir::OpParams::of(CondParams{std::move(branches)});
+}
 
 /// The tangents of the operands that have one, with their avals.
 struct Moving {
   Flags wrt;        // of each operand of the branches
   Values tangents;  // of those that have one
 };
-Moving moving_operands(const NestedJvpCall& call) {
+Moving moving_operands(const ir::NestedJvpCall& call) {
   Moving out;
   for (std::size_t i = 1; i < call.inputs.size(); ++i) {
     out.wrt.push_back(call.tangents[i].has_value());
@@ -70,7 +71,7 @@ Moving moving_operands(const NestedJvpCall& call) {
   return out;
 }
 
-JvpValues joint(const NestedJvpCall& call) {
+ir::JvpValues joint(const ir::NestedJvpCall& call) {
   const auto& branches = branches_of(call.params);
   const std::size_t n = branches.front()->outputs.size();
   const Moving moving = moving_operands(call);
@@ -79,12 +80,12 @@ JvpValues joint(const NestedJvpCall& call) {
   for (const ProgramPtr& branch : branches) {
     Inner inner(branch->name);
     Values inputs;
-    Tangents tangents(branch->inputs.size());
+    ir::Tangents tangents(branch->inputs.size());
     for (const Aval& aval : branch->input_avals()) inputs.push_back(inner.input(aval));
     for (std::size_t i = 0; i < tangents.size(); ++i) {
       if (moving.wrt[i]) tangents[i] = inner.input(input_aval(*branch, i));
     }
-    const JvpValues values = inline_jvp(inner.builder(), *branch, inputs, tangents);
+    const ir::JvpValues values = inline_jvp(inner.builder(), *branch, inputs, tangents);
     Values outputs = values.outputs;
     for (std::size_t k = 0; k < n; ++k) {
       if (moved[k])
@@ -95,7 +96,7 @@ JvpValues joint(const NestedJvpCall& call) {
   Values operands(call.inputs.begin(), call.inputs.end());
   operands.insert(operands.end(), moving.tangents.begin(), moving.tangents.end());
   Values results = emit_nested(call.builder, cond_p(), params_of(std::move(made)), operands);
-  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  ir::JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, ir::Tangents(n)};
   auto next = results.begin() + static_cast<std::ptrdiff_t>(n);
   for (std::size_t k = 0; k < n; ++k) {
     if (moved[k]) out.tangents[k] = *next++;
@@ -105,7 +106,7 @@ JvpValues joint(const NestedJvpCall& call) {
 
 /// A cond that also returns the values that a second one, of the tangents, needs. The branches share the
 /// positions of their residuals; a branch without one returns zeros.
-JvpValues in_two(const NestedJvpCall& call) {
+ir::JvpValues in_two(const ir::NestedJvpCall& call) {
   const auto& branches = branches_of(call.params);
   const std::size_t n = branches.front()->outputs.size(), num_inputs = branches.front()->inputs.size();
   const Moving moving = moving_operands(call);
@@ -144,7 +145,7 @@ JvpValues in_two(const NestedJvpCall& call) {
     Values inputs;
     for (const Aval& aval : branches[b]->input_avals()) inputs.push_back(inner.input(aval));
     Values values = inline_program(inner.builder(), split.known, inputs);
-    Tangents residuals(slots.size());
+    ir::Tangents residuals(slots.size());
     for (std::size_t r = 0; r < slot_of[b].size(); ++r) residuals[slot_of[b][r]] = values[n + r];
     values.erase(values.begin() + static_cast<std::ptrdiff_t>(n), values.end());
     for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -168,7 +169,7 @@ JvpValues in_two(const NestedJvpCall& call) {
     Values outputs;
     std::size_t next = 0;
     for (std::size_t k = 0; k < n; ++k) {
-      std::optional<Value> tangent;
+      std::optional<ir::Value> tangent;
       if (split.has_tangent[k]) tangent = tangents[next++];
       if (moved[k]) outputs.push_back(made_explicit(inner.builder(), tangent, output_aval(*branches[b], k)));
     }
@@ -178,7 +179,7 @@ JvpValues in_two(const NestedJvpCall& call) {
   operands.insert(operands.end(), first.begin() + static_cast<std::ptrdiff_t>(n), first.end());
   operands.insert(operands.end(), moving.tangents.begin(), moving.tangents.end());
   const Values results = emit_nested(call.builder, cond_p(), params_of(std::move(linear)), operands);
-  JvpValues out{{first.begin(), first.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  ir::JvpValues out{{first.begin(), first.begin() + static_cast<std::ptrdiff_t>(n)}, ir::Tangents(n)};
   std::size_t next = 0;
   for (std::size_t k = 0; k < n; ++k) {
     if (moved[k]) out.tangents[k] = results[next++];
@@ -186,7 +187,7 @@ JvpValues in_two(const NestedJvpCall& call) {
   return out;
 }
 
-Tangents transpose(const TransposeCall& call) {
+ir::Tangents transpose(const ir::TransposeCall& call) {
   const auto& branches = branches_of(call.params);
   Flags linear;
   Values operands = {*call.operands[0].value};
@@ -204,11 +205,11 @@ Tangents transpose(const TransposeCall& call) {
     for (std::size_t i = 0; i < linear.size(); ++i) {
       if (!linear[i]) known.push_back(inner.input(input_aval(*branch, i)));
     }
-    Tangents cotangents(branch->outputs.size());
+    ir::Tangents cotangents(branch->outputs.size());
     for (std::size_t k = 0; k < cotangents.size(); ++k) {
       if (call.cotangents[k]) cotangents[k] = inner.input(Aval(call.results[k]));
     }
-    const Tangents pulled = Transposition(inner.builder(), *branch, linear, known).run(cotangents);
+    const ir::Tangents pulled = Transposition(inner.builder(), *branch, linear, known).run(cotangents);
     Values outputs;
     std::size_t next = 0;
     for (std::size_t i = 0; i < linear.size(); ++i) {
@@ -218,7 +219,7 @@ Tangents transpose(const TransposeCall& call) {
     made.push_back(inner.finish(outputs));
   }
   const Values results = emit_nested(call.builder, cond_p(), params_of(std::move(made)), operands);
-  Tangents out(call.operands.size());
+  ir::Tangents out(call.operands.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < linear.size(); ++i) {
     if (linear[i]) out[i + 1] = results[next++];
@@ -227,53 +228,53 @@ Tangents transpose(const TransposeCall& call) {
 }
 
 /// For each example whether it takes the branch, in this shape.
-Value takes(const Value& index, std::size_t branch, const Shape& shape) {
-  const Value here = lax::eq(index, lax::full_like(index, static_cast<double>(branch)));
-  return lax::broadcast_in_dim(here, shape, {0});
+ir::Value takes(const ir::Value& index, std::size_t branch, const Shape& shape) {
+  const ir::Value here = ir::lax::eq(index, ir::lax::full_like(index, static_cast<double>(branch)));
+  return ir::lax::broadcast_in_dim(here, shape, {0});
 }
 
 /// For each example its branch's values, of those of all branches.
-Value selected(const Value& index, const std::vector<Value>& values) {
-  Value out = values.back();
+ir::Value selected(const ir::Value& index, const std::vector<ir::Value>& values) {
+  ir::Value out = values.back();
   for (std::size_t b = values.size() - 1; b-- > 0;)
-    out = lax::select(takes(index, b, out.aval().shape), values[b], out);
+    out = ir::lax::select(takes(index, b, out.aval().shape), values[b], out);
   return out;
 }
 
 /// All examples compute all branches. The examples that do not take a branch have no derivative by its
 /// operands, so that a pole there does not make a NaN of the zero that they get.
-VmapValues all_branches(const BatchCall& call) {
+ir::VmapValues all_branches(const ir::BatchCall& call) {
   const auto& branches = branches_of(call.params);
-  const Value& index = call.inputs[0];
+  const ir::Value& index = call.inputs[0];
   std::vector<Values> candidates(branches.front()->outputs.size());
   for (std::size_t b = 0; b < branches.size(); ++b) {
     Values operands(call.inputs.begin() + 1, call.inputs.end());
     Flags flags(call.batched.begin() + 1, call.batched.end());
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      Value& x = operands[i];
+      ir::Value& x = operands[i];
       if (!is_inexact(x.aval().dtype)) continue;
-      if (!flags[i]) x = rules::broadcast_leading(x, call.size);
+      if (!flags[i]) x = ir::rules::broadcast_leading(x, call.size);
       flags[i] = true;
-      x = lax::select(takes(index, b, x.aval().shape), x, lax::stop_gradient(x));
+      x = ir::lax::select(takes(index, b, x.aval().shape), x, ir::lax::stop_gradient(x));
     }
-    VmapValues values = inline_vmap(call.builder, *branches[b], operands, flags, call.axis);
+    ir::VmapValues values = inline_vmap(call.builder, *branches[b], operands, flags, call.axis);
     for (std::size_t k = 0; k < candidates.size(); ++k) {
       candidates[k].push_back(values.batched[k] ? values.outputs[k]
-                                                : rules::broadcast_leading(values.outputs[k], call.size));
+                                                : ir::rules::broadcast_leading(values.outputs[k], call.size));
     }
   }
-  VmapValues out{{}, Flags(candidates.size(), true)};
+  ir::VmapValues out{{}, Flags(candidates.size(), true)};
   for (const Values& of_branches : candidates) out.outputs.push_back(selected(index, of_branches));
   return out;
 }
 
-VmapValues batching(const BatchCall& call) {
+ir::VmapValues batching(const ir::BatchCall& call) {
   if (call.batched[0]) return all_branches(call);
   const auto& branches = branches_of(call.params);
   const std::size_t n = branches.front()->outputs.size();
   const Flags flags(call.batched.begin() + 1, call.batched.end());
-  auto batched_output = [&](VmapValues& values, std::size_t k) {
-    if (!values.batched[k]) values.outputs[k] = rules::broadcast_leading(values.outputs[k], call.size);
+  auto batched_output = [&](ir::VmapValues& values, std::size_t k) {
+    if (!values.batched[k]) values.outputs[k] = ir::rules::broadcast_leading(values.outputs[k], call.size);
     values.batched[k] = true;
   };
   // Each branch by itself first; then an output is batched in all branches if it is batched in one.
@@ -282,7 +283,7 @@ VmapValues batching(const BatchCall& call) {
   Flags batched(n);
   for (const ProgramPtr& branch : branches) {
     Inner inner(branch->name);
-    VmapValues values =
+    ir::VmapValues values =
         inline_vmap(inner.builder(), *branch, inputs_of(inner, *branch, flags, call.axis), flags, call.axis);
     for (std::size_t k = 0; k < n; ++k) batched[k] = batched[k] || values.batched[k];
     given.push_back(values.batched);
@@ -291,7 +292,7 @@ VmapValues batching(const BatchCall& call) {
   for (std::size_t b = 0; b < made.size(); ++b) {
     if (given[b] == batched) continue;
     Inner inner(made[b]->name);
-    VmapValues values{
+    ir::VmapValues values{
         inline_program(inner.builder(), *made[b], inputs_of(inner, *branches[b], flags, call.axis)),
         given[b]};
     for (std::size_t k = 0; k < n; ++k) {
@@ -302,7 +303,7 @@ VmapValues batching(const BatchCall& call) {
   return {emit_nested(call.builder, cond_p(), params_of(std::move(made)), call.inputs), batched};
 }
 
-PrunedEquation prune(const OpParams& params, const Flags& used) {
+ir::PrunedEquation prune(const ir::OpParams& params, const Flags& used) {
   const auto& branches = branches_of(params);
   Flags inputs(branches.front()->inputs.size());
   for (const ProgramPtr& branch : branches) {
@@ -316,11 +317,11 @@ PrunedEquation prune(const OpParams& params, const Flags& used) {
   return {params_of(std::move(made)), operands, used};
 }
 
-std::vector<std::string> write(Lowering& out, const Equation& e) {
+std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   std::vector<std::string> operands, types;
   for (std::size_t i = 1; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
   for (std::size_t k = 0; k < e.outputs.size(); ++k) types.push_back(out.result_type(e, k));
-  std::vector<std::function<Lowering::Names()>> branches;
+  std::vector<std::function<ir::Lowering::Names()>> branches;
   for (const ProgramPtr& branch : branches_of(e.params))
     branches.emplace_back([&out, &operands, branch] { return out.inlined(*branch, operands); });
   if (branches.size() == 1) return branches.front()();
@@ -329,33 +330,33 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
 
 }  // namespace
 
-const Primitive& cond_p() {
-  static const Primitive p = {
+const ir::Primitive& cond_p() {
+  static const ir::Primitive p = {
       .name = "cond",
       .shape = shape,
       .sharding = whole,
-      .jvp = nested_jvp,
+      .jvp = ir::nested_jvp,
       .transpose = transpose,
-      .batching = nested_batching,
-      .flops = flops_of_programs,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
+      .batching = ir::nested_batching,
+      .flops = ir::flops_of_programs,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
       .lower = write,
       .sets_varying = true,
-      .nested = NestedRules{
-          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
-            std::vector<NestedProgram> programs;
+      .nested = ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+            std::vector<ir::NestedProgram> programs;
             for (const ProgramPtr& branch : branches_of(params)) programs.push_back({branch, 1, true});
             return programs;
           },
           .links = links,
-          .with_programs = [](const OpParams&,
+          .with_programs = [](const ir::OpParams&,
                               std::vector<ProgramPtr> programs) { return params_of(std::move(programs)); },
-          .jvp = [](const NestedJvpCall& call) { return call.linearize ? in_two(call) : joint(call); },
+          .jvp = [](const ir::NestedJvpCall& call) { return call.linearize ? in_two(call) : joint(call); },
           .batching = batching,
           .prune = prune,
       }};
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

@@ -16,15 +16,17 @@
 /// The primitives whose equations contain programs. They are in this folder because their rules use the
 /// transforms. Their NestedRules describe the programs, and how values are passed between these and the
 /// equation.
-namespace lockstep {
+namespace lockstep::transforms {
 
-using ProgramPtr = std::shared_ptr<const Program>;
+using ProgramPtr = std::shared_ptr<const ir::Program>;
 
-inline ProgramPtr shared(Program program) { return std::make_shared<const Program>(std::move(program)); }
+inline ProgramPtr shared(ir::Program program) {
+  return std::make_shared<const ir::Program>(std::move(program));
+}
 
 /// Operands: an i32 scalar from 0 to the number of branches - 1, then the operands of all branches. Results:
 /// those of the selected branch. All branches have the same inputs and outputs.
-const Primitive& cond_p();
+const ir::Primitive& cond_p();
 struct CondParams {
   static constexpr std::array<std::string_view, 1> kFields = {"branches"};
   std::vector<ProgramPtr> branches;
@@ -32,7 +34,7 @@ struct CondParams {
 
 /// Operands: the condition's constants, the body's constants, the carry. While condition(its constants,
 /// carry), a bool scalar, is true: carry = body(its constants, carry). Results: the last carry.
-const Primitive& while_p();
+const ir::Primitive& while_p();
 struct WhileParams {
   static constexpr std::array<std::string_view, 4> kFields = {"condition", "body", "condition_consts",
                                                               "body_consts"};
@@ -43,7 +45,7 @@ struct WhileParams {
 /// Operands: constants, the initial carry, and arrays of `length` elements along their first dimension. For
 /// one element after the other: (carry, ys) = body(constants, carry, elements). Results: the last carry, and
 /// each y, stacked along a new first dimension. `reverse`: from the last element to the first.
-const Primitive& scan_p();
+const ir::Primitive& scan_p();
 struct ScanParams {
   static constexpr std::array<std::string_view, 5> kFields = {"body", "num_consts", "num_carry", "length",
                                                               "reverse"};
@@ -55,7 +57,7 @@ struct ScanParams {
 /// The program's results. The reverse derivative keeps only the values that the policy selects
 /// (lockstep/transforms/remat_policy.h), and computes the others again. With `barrier` the compiler cannot
 /// merge the second computation with the first.
-const Primitive& remat_p();
+const ir::Primitive& remat_p();
 struct RematParams {
   static constexpr std::array<std::string_view, 4> kFields = {"program", "barrier", "policy", "names"};
   ProgramPtr program;
@@ -67,7 +69,7 @@ struct RematParams {
 /// The program's results, with a user-defined derivative. The first operands are constants: outside arrays,
 /// with respect to which there is no derivative. `rule` takes the operands, then the tangents of all inexact
 /// ones except the constants; it returns the results, then the tangents of all inexact ones.
-const Primitive& custom_jvp_p();
+const ir::Primitive& custom_jvp_p();
 struct CustomJvpParams {
   static constexpr std::array<std::string_view, 4> kFields = {"program", "rule", "num_consts", "no_reverse"};
   ProgramPtr program, rule;
@@ -79,7 +81,7 @@ struct CustomJvpParams {
 /// residuals; `backward` takes the constants, the residuals and the cotangents of all inexact results, and
 /// returns those of all inexact operands except the constants. A forward derivative needs `jvp`, which is
 /// like the rule of custom_jvp.
-const Primitive& custom_vjp_p();
+const ir::Primitive& custom_vjp_p();
 struct CustomVjpParams {
   static constexpr std::array<std::string_view, 5> kFields = {"program", "forward", "backward", "num_consts",
                                                               "jvp"};
@@ -90,7 +92,7 @@ struct CustomVjpParams {
 
 /// The derivative of custom_vjp as a linear operation that only has a transpose. Operands: constants and
 /// residuals, `num_known` in total, then the tangents of the operands. Never lowered.
-const Primitive& custom_linear_p();
+const ir::Primitive& custom_linear_p();
 struct CustomLinearParams {
   static constexpr std::array<std::string_view, 2> kFields = {"backward", "num_known"};
   ProgramPtr backward;
@@ -98,13 +100,13 @@ struct CustomLinearParams {
 };
 
 /// All of the above.
-std::span<const Primitive* const> nested_primitives();
+std::span<const ir::Primitive* const> nested_primitives();
 
 /// Adds an equation of one of these primitives. Its operands are made to vary over the mesh axes over which
 /// the corresponding inputs of the programs vary. Throws ShardingError if the value that controls the
 /// execution (the branch, the end of a loop) varies over an axis along which the programs have a collective,
 /// because all devices must call it together.
-std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpParams params,
-                               std::span<const Value> operands);
+std::vector<ir::Value> emit_nested(ir::Builder& builder, const ir::Primitive& primitive, ir::OpParams params,
+                                   std::span<const ir::Value> operands);
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

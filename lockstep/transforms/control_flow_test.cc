@@ -37,14 +37,14 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
 TEST(NestedPrimitives, HaveEveryRuleAndAnExample) {
   std::set<std::string> shown, all;
   for (const Example& example : nested_examples()) shown.insert(example.primitive->name);
-  for (const Primitive* primitive : nested_primitives()) {
+  for (const ir::Primitive* primitive : nested_primitives()) {
     SCOPED_TRACE(primitive->name);
     EXPECT_TRUE(primitive->shape && primitive->sharding && primitive->jvp && primitive->transpose &&
                 primitive->batching && primitive->lower);
     if (primitive == &custom_linear_p()) continue;  // made by custom_vjp's rule only
     all.insert(primitive->name);
     ASSERT_TRUE(primitive->nested.has_value());
-    const NestedRules& rules = *primitive->nested;
+    const ir::NestedRules& rules = *primitive->nested;
     EXPECT_TRUE(rules.programs && rules.links && rules.with_programs && rules.jvp && rules.batching &&
                 rules.prune);
   }
@@ -62,27 +62,27 @@ TEST(NestedPrimitives, ThatRunAProgramRepeatedly_AreReportedAsLoops) {
 
 TEST(NestedPrimitives, AgreeWithTheirShapeRules_AndAreTheSamePruned) {
   for (const Example& example : nested_examples()) {
-    const Program program = program_of(example);
+    const ir::Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
     const std::vector<HostArray> outputs = evaluate(program, example.inputs);
     ASSERT_EQ(outputs.size(), program.outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       EXPECT_EQ(outputs[i].dtype, program.output_avals()[i].dtype);
       EXPECT_EQ(outputs[i].shape, program.output_avals()[i].shape);
-      Program one = program;
+      ir::Program one = program;
       one.outputs = {program.outputs[i]};
       EXPECT_EQ(evaluate(eliminate_dead_code(std::move(one)), example.inputs)[0].values, outputs[i].values);
     }
   }
 }
 
-Program scan_program(bool reverse) {
-  return trace({{DType::kF64, {}}, {DType::kF64, {4}}}, [&](std::span<const Value> v) {
+ir::Program scan_program(bool reverse) {
+  return trace({{DType::kF64, {}}, {DType::kF64, {4}}}, [&](std::span<const ir::Value> v) {
     const Aval number{DType::kF64, {}};
-    const ProgramPtr body = nested({number, number}, [](std::span<const Value> x) {
-      return std::vector<Value>{lax::add(lax::mul(x[0], x[0]), x[1]), lax::sub(x[0], x[1])};
+    const ProgramPtr body = nested({number, number}, [](std::span<const ir::Value> x) {
+      return std::vector<ir::Value>{ir::lax::add(ir::lax::mul(x[0], x[0]), x[1]), ir::lax::sub(x[0], x[1])};
     });
-    return emit_nested(v[0].builder(), scan_p(), OpParams::of(ScanParams{body, 0, 1, 4, reverse}), v);
+    return emit_nested(v[0].builder(), scan_p(), ir::OpParams::of(ScanParams{body, 0, 1, 4, reverse}), v);
   });
 }
 
@@ -95,20 +95,21 @@ TEST(Scan, RunsForwardsOrInReverse) {
 }
 
 TEST(Scan, OverNoElements_GivesTheFirstCarry) {
-  const Program program = trace({{DType::kF64, {}}, {DType::kF64, {0}}}, [&](std::span<const Value> v) {
-    const Aval number{DType::kF64, {}};
-    const ProgramPtr body = nested({number, number}, [](std::span<const Value> x) {
-      return std::vector<Value>{lax::add(x[0], x[1]), x[1]};
-    });
-    return emit_nested(v[0].builder(), scan_p(), OpParams::of(ScanParams{body, 0, 1, 0, false}), v);
-  });
+  const ir::Program program =
+      trace({{DType::kF64, {}}, {DType::kF64, {0}}}, [&](std::span<const ir::Value> v) {
+        const Aval number{DType::kF64, {}};
+        const ProgramPtr body = nested({number, number}, [](std::span<const ir::Value> x) {
+          return std::vector<ir::Value>{ir::lax::add(x[0], x[1]), x[1]};
+        });
+        return emit_nested(v[0].builder(), scan_p(), ir::OpParams::of(ScanParams{body, 0, 1, 0, false}), v);
+      });
   const auto out = evaluate(program, {scalar(3), {DType::kF64, {0}, {}}});
   EXPECT_EQ(out[0].values, (std::vector<double>{3}));
   EXPECT_EQ(out[1].shape, (Shape{0}));
 }
 
 TEST(Scan, WithOnlyItsCarryUsed_StacksNothing) {
-  Program program = scan_program(false);
+  ir::Program program = scan_program(false);
   program.outputs.pop_back();
   EXPECT_EQ(to_string(eliminate_dead_code(program)),
             "f(a:f64[], b:f64[4])\n"
@@ -124,12 +125,13 @@ TEST(Scan, WithOnlyItsCarryUsed_StacksNothing) {
 TEST(Scan, ItsVjp_StacksOnlyValuesThatVary) {
   // The derivative of c -> w c + x with respect to c needs w, which every step has.
   const Aval vector{DType::kF64, {3}}, matrix{DType::kF64, {3, 3}};
-  const ProgramPtr body = nested({matrix, vector, vector}, [](std::span<const Value> v) {
-    return std::vector<Value>{lax::add(lax::dot_general(v[0], v[1], {{1}, {0}, {}, {}}), v[2])};
+  const ProgramPtr body = nested({matrix, vector, vector}, [](std::span<const ir::Value> v) {
+    return std::vector<ir::Value>{ir::lax::add(ir::lax::dot_general(v[0], v[1], {{1}, {0}, {}, {}}), v[2])};
   });
-  const Program program = trace({matrix, vector, {DType::kF64, {7, 3}}}, [&](std::span<const Value> v) {
-    return emit_nested(v[0].builder(), scan_p(), OpParams::of(ScanParams{body, 1, 1, 7, false}), v);
-  });
+  const ir::Program program =
+      trace({matrix, vector, {DType::kF64, {7, 3}}}, [&](std::span<const ir::Value> v) {
+        return emit_nested(v[0].builder(), scan_p(), ir::OpParams::of(ScanParams{body, 1, 1, 7, false}), v);
+      });
   EXPECT_THAT(to_string(vjp(program, {false, true, false})), Not(HasSubstr("f64[7,3,3]")));
   EXPECT_THAT(to_string(vjp(program, {false, true, false})), Not(HasSubstr("f64[7,3] = scan")));
 }
@@ -138,8 +140,8 @@ TEST(Scan, ItsVjpByAConstant_AgreesWithFiniteDifferences) {
   // The tangents' carry starts with zeros that nothing is differentiated in.
   const std::vector<HostArray> inputs = {random({3, 3}, -1, 1, 41), random({3}, -1, 1, 42),
                                          random({5, 3}, -1, 1, 43)};
-  Example example{&scan_p(), OpParams::of(ScanParams{recurrence(), 1, 1, 5, false}), inputs};
-  Program last = program_of(example);
+  Example example{&scan_p(), ir::OpParams::of(ScanParams{recurrence(), 1, 1, 5, false}), inputs};
+  ir::Program last = program_of(example);
   last.outputs.pop_back();
   auto sum = [&](double by) {
     std::vector<HostArray> moved = inputs;
@@ -154,14 +156,15 @@ TEST(Scan, ItsVjpByAConstant_AgreesWithFiniteDifferences) {
 
 TEST(While, RunsUntilItsConditionIsFalse_AndHasAForwardDerivative) {
   const Aval number{DType::kF64, {}}, counter{DType::kI32, {}};
-  const Program program = trace({number, counter}, [&](std::span<const Value> v) {
-    const ProgramPtr condition = nested({number, counter}, [](std::span<const Value> x) {
-      return std::vector<Value>{lax::lt(x[1], lax::full_like(x[1], 3))};
+  const ir::Program program = trace({number, counter}, [&](std::span<const ir::Value> v) {
+    const ProgramPtr condition = nested({number, counter}, [](std::span<const ir::Value> x) {
+      return std::vector<ir::Value>{ir::lax::lt(x[1], ir::lax::full_like(x[1], 3))};
     });
-    const ProgramPtr body = nested({number, counter}, [](std::span<const Value> x) {
-      return std::vector<Value>{lax::mul(x[0], x[0]), lax::add(x[1], lax::full_like(x[1], 1))};
+    const ProgramPtr body = nested({number, counter}, [](std::span<const ir::Value> x) {
+      return std::vector<ir::Value>{ir::lax::mul(x[0], x[0]),
+                                    ir::lax::add(x[1], ir::lax::full_like(x[1], 1))};
     });
-    return emit_nested(v[0].builder(), while_p(), OpParams::of(WhileParams{condition, body, 0, 0}), v);
+    return emit_nested(v[0].builder(), while_p(), ir::OpParams::of(WhileParams{condition, body, 0, 0}), v);
   });
   const std::vector<HostArray> inputs = {scalar(1.1), scalar(0, DType::kI32)};
   auto out = evaluate(program, inputs);
@@ -174,9 +177,9 @@ TEST(While, RunsUntilItsConditionIsFalse_AndHasAForwardDerivative) {
               }),
               AllOf(HasSubstr("[while_loop] has no reverse derivative"), HasSubstr("use scan")));
   // A loop on which no derivative depends is no obstacle.
-  const Program beside = trace({number, counter}, [&](std::span<const Value> v) {
-    std::vector<Value> out = inline_program(v[0].builder(), program, v);
-    return std::vector<Value>{lax::mul(v[0], lax::stop_gradient(out[0]))};
+  const ir::Program beside = trace({number, counter}, [&](std::span<const ir::Value> v) {
+    std::vector<ir::Value> out = inline_program(v[0].builder(), program, v);
+    return std::vector<ir::Value>{ir::lax::mul(v[0], ir::lax::stop_gradient(out[0]))};
   });
   out = evaluate(vjp(beside, {true, false}), {inputs[0], inputs[1], scalar(1)});
   expect_near(out[1].values, {std::pow(1.1, 8)});
@@ -185,7 +188,7 @@ TEST(While, RunsUntilItsConditionIsFalse_AndHasAForwardDerivative) {
 TEST(CustomDerivatives, UseTheUsersRule) {
   const std::vector<Example> all = nested_examples();
   for (const Example& example : all) {
-    const Program program = program_of(example);
+    const ir::Program program = program_of(example);
     const std::vector<double>&a = example.inputs[0].values, &x = example.inputs.back().values;
     std::vector<double> expected;
     if (example.primitive == &custom_jvp_p()) {
@@ -213,7 +216,7 @@ TEST(CustomDerivatives, UseTheUsersRule) {
     // For two examples of x at once, and one of the constant.
     HostArray two{DType::kF64, {2, 3}, x};
     for (double value : x) two.values.push_back(value / 2);
-    const Program mapped = vmap(program, {false, true}, {2});
+    const ir::Program mapped = vmap(program, {false, true}, {2});
     const auto both = evaluate(vjp(mapped, {false, true}), {example.inputs[0], two, filled(1, {2, 3})});
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(both[1].values[i], expected[i], 1e-12);
   }
@@ -222,17 +225,17 @@ TEST(CustomDerivatives, UseTheUsersRule) {
 TEST(Scan, WithACarryThatIsNotUsed_HasZeroGradientInItsStart) {
   const Aval vector{DType::kF64, {3}};
   const ProgramPtr rounds = nested({vector, vector},
-                                   [](std::span<const Value> v) {
-                                     return std::vector<Value>{lax::round(v[0]), v[1]};
+                                   [](std::span<const ir::Value> v) {
+                                     return std::vector<ir::Value>{ir::lax::round(v[0]), v[1]};
                                    }),
-                   takes = nested({vector, vector}, [](std::span<const Value> v) {
-                     return std::vector<Value>{v[1], lax::mul(v[0], v[1])};
+                   takes = nested({vector, vector}, [](std::span<const ir::Value> v) {
+                     return std::vector<ir::Value>{v[1], ir::lax::mul(v[0], v[1])};
                    });
   const HostArray start = random({3}, -2, 2), xs = random({2, 3}, -2, 2), ct = filled(1, {3}),
                   ys_ct = filled(0, {2, 3});
   for (const ProgramPtr& body : {rounds, takes}) {
-    const Program program = trace({vector, {DType::kF64, {2, 3}}}, [&](std::span<const Value> v) {
-      return emit_nested(v[0].builder(), scan_p(), OpParams::of(ScanParams{body, 0, 1, 2, false}), v);
+    const ir::Program program = trace({vector, {DType::kF64, {2, 3}}}, [&](std::span<const ir::Value> v) {
+      return emit_nested(v[0].builder(), scan_p(), ir::OpParams::of(ScanParams{body, 0, 1, 2, false}), v);
     });
     EXPECT_THAT(evaluate(vjp(program, {true, false}), {start, xs, ct, ys_ct})[2].values,
                 ::testing::Each(0.0));
@@ -240,15 +243,16 @@ TEST(Scan, WithACarryThatIsNotUsed_HasZeroGradientInItsStart) {
 }
 
 TEST(NestedPrimitives, ACollectiveThatNotAllDevicesReach_IsRefused) {
-  AxisEnvScope axes(AxisEnv({{"i", 2}}));
+  ir::AxisEnvScope axes(ir::AxisEnv({{"i", 2}}));
   const Aval vector{DType::kF64, {3}, false, {"i"}};
-  const ProgramPtr sums = nested({vector}, [](std::span<const Value> v) {
-    return std::vector<Value>{lax::pvary(lax::psum(v[0], {"i"}), {"i"})};
+  const ProgramPtr sums = nested({vector}, [](std::span<const ir::Value> v) {
+    return std::vector<ir::Value>{ir::lax::pvary(ir::lax::psum(v[0], {"i"}), {"i"})};
   });
-  const ProgramPtr same = nested({vector}, [](std::span<const Value> v) { return std::vector<Value>{v[0]}; });
+  const ProgramPtr same =
+      nested({vector}, [](std::span<const ir::Value> v) { return std::vector<ir::Value>{v[0]}; });
   auto program = [&](const std::vector<std::string>& index_varies) {
-    return trace({{DType::kI32, {}, false, index_varies}, vector}, [&](std::span<const Value> v) {
-      return emit_nested(v[0].builder(), cond_p(), OpParams::of(CondParams{{sums, same}}), v);
+    return trace({{DType::kI32, {}, false, index_varies}, vector}, [&](std::span<const ir::Value> v) {
+      return emit_nested(v[0].builder(), cond_p(), ir::OpParams::of(CondParams{{sums, same}}), v);
     });
   };
   EXPECT_EQ(program({}).output_avals()[0].varying, vector.varying);

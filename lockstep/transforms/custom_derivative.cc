@@ -9,67 +9,66 @@
 #include "lockstep/transforms/nested.h"
 #include "lockstep/transforms/vmap.h"
 
-namespace lockstep {
+namespace lockstep::transforms {
 namespace {
 
-using namespace transforms;
 using Flags = std::vector<bool>;
-constexpr int kEquation = NestedLink::kEquation;
+constexpr int kEquation = ir::NestedLink::kEquation;
 
 /// The rules that do not depend on which derivative is the user's. P: CustomJvpParams or CustomVjpParams.
 template <class P>
-Primitive plain_call(std::string name) {
-  auto program = [](const OpParams& params) -> const Program& { return *params.as<P>().program; };
-  return {.name = std::move(name),
-          .shape = [program](std::span<const Aval> operands, const OpParams& params) -> std::vector<Aval> {
-            check_operands("the function", operands, program(params).input_avals());
-            return program(params).output_avals();
-          },
-          .sharding = whole,
-          .jvp = nested_jvp,
-          .transpose = not_linear,
-          .batching = nested_batching,
-          .flops = flops_of_programs,
-          .zero_padding = ZeroPadding::kCounts,
-          .exchange = no_exchange,
-          .lower = [program](Lowering& out, const Equation& e) -> std::vector<std::string> {
-            Lowering::Names operands;
-            for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
-            return out.inlined(program(e.params), operands);
-          },
-          .sets_varying = true,
-          .nested =
-              NestedRules{
-                  .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
-                    return {{params.as<P>().program}};
+ir::Primitive plain_call(std::string name) {
+  auto program = [](const ir::OpParams& params) -> const ir::Program& { return *params.as<P>().program; };
+  return {
+      .name = std::move(name),
+      .shape = [program](std::span<const Aval> operands, const ir::OpParams& params) -> std::vector<Aval> {
+        check_operands("the function", operands, program(params).input_avals());
+        return program(params).output_avals();
+      },
+      .sharding = whole,
+      .jvp = ir::nested_jvp,
+      .transpose = ir::not_linear,
+      .batching = ir::nested_batching,
+      .flops = ir::flops_of_programs,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
+      .lower = [program](ir::Lowering& out, const ir::Equation& e) -> std::vector<std::string> {
+        ir::Lowering::Names operands;
+        for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
+        return out.inlined(program(e.params), operands);
+      },
+      .sets_varying = true,
+      .nested =
+          ir::NestedRules{
+              .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+                return {{params.as<P>().program}};
+              },
+              .links =
+                  [program](const ir::OpParams& params) {
+                    std::vector<ir::NestedLink> links;
+                    for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
+                      links.push_back({kEquation, i, 0, i});
+                    for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
+                      links.push_back({0, k, kEquation, k});
+                    return links;
                   },
-                  .links =
-                      [program](const OpParams& params) {
-                        std::vector<NestedLink> links;
-                        for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
-                          links.push_back({kEquation, i, 0, i});
-                        for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
-                          links.push_back({0, k, kEquation, k});
-                        return links;
-                      },
-                  .with_programs =
-                      [](const OpParams& params, std::vector<ProgramPtr> programs) {
-                        P p = params.as<P>();
-                        p.program = programs.front();
-                        return OpParams::of(std::move(p));
-                      },
-                  .jvp = {},
-                  .batching = {},
-                  .prune =
-                      [program](const OpParams& params, const Flags&) {
-                        return unpruned(params, program(params).inputs.size(),
-                                        program(params).outputs.size());
-                      },
-              }};
+              .with_programs =
+                  [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                    P p = params.as<P>();
+                    p.program = programs.front();
+                    return ir::OpParams::of(std::move(p));
+                  },
+              .jvp = {},
+              .batching = {},
+              .prune =
+                  [program](const ir::OpParams& params, const Flags&) {
+                    return unpruned(params, program(params).inputs.size(), program(params).outputs.size());
+                  },
+          }};
 }
 
 /// Throws TraceError if a constant is differentiated.
-void check_constants(const NestedJvpCall& call, std::int64_t num_consts, std::string_view name) {
+void check_constants(const ir::NestedJvpCall& call, std::int64_t num_consts, std::string_view name) {
   for (std::int64_t i = 0; i < num_consts; ++i) {
     if (!call.tangents[static_cast<std::size_t>(i)]) continue;
     fail<TraceError>(
@@ -81,7 +80,7 @@ void check_constants(const NestedJvpCall& call, std::int64_t num_consts, std::st
 }
 
 /// The tangents of all inexact operands from `first` on.
-Values all_tangents(const NestedJvpCall& call, std::int64_t first) {
+Values all_tangents(const ir::NestedJvpCall& call, std::int64_t first) {
   Values tangents;
   for (auto i = static_cast<std::size_t>(first); i < call.inputs.size(); ++i) {
     const Aval aval = call.inputs[i].aval();
@@ -90,13 +89,13 @@ Values all_tangents(const NestedJvpCall& call, std::int64_t first) {
   return tangents;
 }
 
-JvpValues by_rule(const NestedJvpCall& call, const Program& program, const Program& rule,
-                  std::int64_t num_consts) {
+ir::JvpValues by_rule(const ir::NestedJvpCall& call, const ir::Program& program, const ir::Program& rule,
+                      std::int64_t num_consts) {
   Values operands(call.inputs.begin(), call.inputs.end());
-  for (const Value& tangent : all_tangents(call, num_consts)) operands.push_back(tangent);
+  for (const ir::Value& tangent : all_tangents(call, num_consts)) operands.push_back(tangent);
   const Values results = inline_program(call.builder, rule, operands);
   const std::size_t n = program.outputs.size();
-  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  ir::JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, ir::Tangents(n)};
   std::size_t next = n;
   for (std::size_t k = 0; k < n; ++k) {
     if (is_inexact(output_aval(program, k).dtype)) out.tangents[k] = results[next++];
@@ -104,7 +103,7 @@ JvpValues by_rule(const NestedJvpCall& call, const Program& program, const Progr
   return out;
 }
 
-JvpValues jvp_by_rule(const NestedJvpCall& call) {
+ir::JvpValues jvp_by_rule(const ir::NestedJvpCall& call) {
   const auto& p = call.params.as<CustomJvpParams>();
   if (call.linearize && p.no_reverse) fail<TraceError>("{}", *p.no_reverse);
   check_constants(call, p.num_consts, "custom_jvp");
@@ -112,7 +111,7 @@ JvpValues jvp_by_rule(const NestedJvpCall& call) {
 }
 
 /// The flags of the operands, then of the tangents of the inexact ones from `first` on.
-Flags with_tangents(const Program& program, const Flags& flags, std::int64_t first) {
+Flags with_tangents(const ir::Program& program, const Flags& flags, std::int64_t first) {
   Flags all = flags;
   for (auto i = static_cast<std::size_t>(first); i < flags.size(); ++i) {
     if (is_inexact(input_aval(program, i).dtype)) all.push_back(flags[i]);
@@ -120,12 +119,12 @@ Flags with_tangents(const Program& program, const Flags& flags, std::int64_t fir
   return all;
 }
 
-VmapValues batch_jvp(const BatchCall& call) {
+ir::VmapValues batch_jvp(const ir::BatchCall& call) {
   CallSiteReset reset;
   const auto& p = call.params.as<CustomJvpParams>();
   const Flags flags(call.batched.begin(), call.batched.end());
   return {emit_nested(call.builder, custom_jvp_p(),
-                      OpParams::of(CustomJvpParams{
+                      ir::OpParams::of(CustomJvpParams{
                           shared(vmap(*p.program, flags, call.axis)),
                           shared(vmap(*p.rule, with_tangents(*p.program, flags, p.num_consts), call.axis)),
                           p.num_consts, p.no_reverse}),
@@ -133,7 +132,7 @@ VmapValues batch_jvp(const BatchCall& call) {
           Flags(p.program->outputs.size(), true)};
 }
 
-JvpValues jvp_by_forward(const NestedJvpCall& call) {
+ir::JvpValues jvp_by_forward(const ir::NestedJvpCall& call) {
   const auto& p = call.params.as<CustomVjpParams>();
   if (!call.linearize && p.jvp) {
     check_constants(call, p.num_consts, "custom_vjp");
@@ -152,10 +151,10 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
   Values operands(call.inputs.begin(), call.inputs.begin() + num_consts);
   operands.insert(operands.end(), results.begin() + static_cast<std::ptrdiff_t>(n), results.end());
   const auto num_known = static_cast<std::int64_t>(operands.size());
-  for (const Value& tangent : all_tangents(call, p.num_consts)) operands.push_back(tangent);
-  const Values tangents =
-      call.builder.emit(custom_linear_p(), OpParams::of(CustomLinearParams{p.backward, num_known}), operands);
-  JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, Tangents(n)};
+  for (const ir::Value& tangent : all_tangents(call, p.num_consts)) operands.push_back(tangent);
+  const Values tangents = call.builder.emit(
+      custom_linear_p(), ir::OpParams::of(CustomLinearParams{p.backward, num_known}), operands);
+  ir::JvpValues out{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(n)}, ir::Tangents(n)};
   std::size_t next = 0;
   for (std::size_t k = 0; k < n; ++k) {
     if (is_inexact(output_aval(*p.program, k).dtype)) out.tangents[k] = tangents[next++];
@@ -165,11 +164,11 @@ JvpValues jvp_by_forward(const NestedJvpCall& call) {
 
 /// The backward program for many examples: cotangents of operands that are the same for all examples are
 /// summed.
-ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, const MappedAxis& axis) {
+ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, const ir::MappedAxis& axis) {
   Flags all(p.backward->inputs.size(), true);
   for (std::int64_t i = 0; i < p.num_consts; ++i)
     all[static_cast<std::size_t>(i)] = flags[static_cast<std::size_t>(i)];
-  const Program mapped = vmap(*p.backward, all, axis);
+  const ir::Program mapped = vmap(*p.backward, all, axis);
   Inner inner(p.backward->name);
   Values inputs;
   for (const Aval& aval : mapped.input_avals()) inputs.push_back(inner.input(aval));
@@ -177,13 +176,13 @@ ProgramPtr batched_backward(const CustomVjpParams& p, const Flags& flags, const 
   std::size_t next = 0;
   for (auto i = static_cast<std::size_t>(p.num_consts); i < flags.size(); ++i) {
     if (!is_inexact(input_aval(*p.program, i).dtype)) continue;
-    if (!flags[i]) outputs[next] = lax::reduce_sum(outputs[next], {0});
+    if (!flags[i]) outputs[next] = ir::lax::reduce_sum(outputs[next], {0});
     ++next;
   }
   return inner.finish(outputs);
 }
 
-VmapValues batch_vjp(const BatchCall& call) {
+ir::VmapValues batch_vjp(const ir::BatchCall& call) {
   CallSiteReset reset;
   const auto& p = call.params.as<CustomVjpParams>();
   const Flags flags(call.batched.begin(), call.batched.end());
@@ -191,7 +190,7 @@ VmapValues batch_vjp(const BatchCall& call) {
                          shared(vmap(*p.forward, flags, call.axis)), batched_backward(p, flags, call.axis),
                          p.num_consts};
   if (p.jvp) mapped.jvp = shared(vmap(**p.jvp, with_tangents(*p.program, flags, p.num_consts), call.axis));
-  return {emit_nested(call.builder, custom_vjp_p(), OpParams::of(std::move(mapped)), call.inputs),
+  return {emit_nested(call.builder, custom_vjp_p(), ir::OpParams::of(std::move(mapped)), call.inputs),
           Flags(p.program->outputs.size(), true)};
 }
 
@@ -201,12 +200,12 @@ VmapValues batch_vjp(const BatchCall& call) {
 
 }  // namespace
 
-const Primitive& custom_jvp_p() {
-  static const Primitive p = [] {
-    Primitive p = plain_call<CustomJvpParams>("custom_jvp");
+const ir::Primitive& custom_jvp_p() {
+  static const ir::Primitive p = [] {
+    ir::Primitive p = plain_call<CustomJvpParams>("custom_jvp");
     p.nested->jvp = jvp_by_rule;
     p.nested->batching = batch_jvp;
-    p.nested->own_derivative = [](const OpParams& params) -> std::vector<ProgramPtr> {
+    p.nested->own_derivative = [](const ir::OpParams& params) -> std::vector<ProgramPtr> {
       return {params.as<CustomJvpParams>().rule};
     };
     return p;
@@ -214,12 +213,12 @@ const Primitive& custom_jvp_p() {
   return p;
 }
 
-const Primitive& custom_vjp_p() {
-  static const Primitive p = [] {
-    Primitive p = plain_call<CustomVjpParams>("custom_vjp");
+const ir::Primitive& custom_vjp_p() {
+  static const ir::Primitive p = [] {
+    ir::Primitive p = plain_call<CustomVjpParams>("custom_vjp");
     p.nested->jvp = jvp_by_forward;
     p.nested->batching = batch_vjp;
-    p.nested->own_derivative = [](const OpParams& params) -> std::vector<ProgramPtr> {
+    p.nested->own_derivative = [](const ir::OpParams& params) -> std::vector<ProgramPtr> {
       const auto& p = params.as<CustomVjpParams>();
       std::vector<ProgramPtr> all = {p.forward, p.backward};
       if (p.jvp) all.push_back(*p.jvp);
@@ -230,17 +229,17 @@ const Primitive& custom_vjp_p() {
   return p;
 }
 
-const Primitive& custom_linear_p() {
-  static const Primitive p = {
+const ir::Primitive& custom_linear_p() {
+  static const ir::Primitive p = {
       .name = "custom_linear",
-      .shape = [](std::span<const Aval>, const OpParams& params) -> std::vector<Aval> {
+      .shape = [](std::span<const Aval>, const ir::OpParams& params) -> std::vector<Aval> {
         const auto& p = params.as<CustomLinearParams>();
         std::vector<Aval> all = p.backward->input_avals();
         return {all.begin() + static_cast<std::ptrdiff_t>(p.num_known), all.end()};
       },
       .sharding = whole,
-      .jvp = [](const JvpCall&) -> Tangents { only_transposed("its derivative"); },
-      .transpose = [](const TransposeCall& c) -> Tangents {
+      .jvp = [](const ir::JvpCall&) -> ir::Tangents { only_transposed("its derivative"); },
+      .transpose = [](const ir::TransposeCall& c) -> ir::Tangents {
         const auto& p = c.params.as<CustomLinearParams>();
         const auto num_known = static_cast<std::size_t>(p.num_known);
         Values operands;
@@ -250,18 +249,20 @@ const Primitive& custom_linear_p() {
               vary_over(made_explicit(c.builder, c.cotangents[k], c.results[k]), c.results[k].varying));
         }
         const Values cotangents = inline_program(c.builder, *p.backward, operands);
-        Tangents out(c.operands.size());
+        ir::Tangents out(c.operands.size());
         for (std::size_t i = num_known; i < out.size(); ++i) out[i] = cotangents[i - num_known];
         return out;
       },
-      .batching = [](const BatchCall&) -> std::vector<Value> { only_transposed("its batching"); },
-      .flops = flops_of_results,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
-      .lower = [](Lowering&, const Equation&) -> std::vector<std::string> { only_transposed("its code"); },
+      .batching = [](const ir::BatchCall&) -> std::vector<ir::Value> { only_transposed("its batching"); },
+      .flops = ir::flops_of_results,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
+      .lower = [](ir::Lowering&, const ir::Equation&) -> std::vector<std::string> {
+        only_transposed("its code");
+      },
       .sets_varying = true,
   };
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

@@ -9,15 +9,15 @@
 namespace lockstep::transforms {
 namespace {
 
-void keep(std::vector<Var>& vars, const std::vector<bool>& kept) {
+void keep(std::vector<ir::Var>& vars, const std::vector<bool>& kept) {
   std::size_t next = 0;
-  std::erase_if(vars, [&](Var) { return !kept[next++]; });
+  std::erase_if(vars, [&](ir::Var) { return !kept[next++]; });
 }
 
-void prune(Equation& equation, const std::vector<bool>& used) {
+void prune(ir::Equation& equation, const std::vector<bool>& used) {
   std::vector<bool> results;
-  for (Var var : equation.outputs) results.push_back(used[static_cast<std::size_t>(var)]);
-  PrunedEquation pruned = equation.primitive->nested->prune(equation.params, results);
+  for (ir::Var var : equation.outputs) results.push_back(used[static_cast<std::size_t>(var)]);
+  ir::PrunedEquation pruned = equation.primitive->nested->prune(equation.params, results);
   equation.params = std::move(pruned.params);
   keep(equation.inputs, pruned.operands);
   keep(equation.outputs, pruned.results);
@@ -25,34 +25,34 @@ void prune(Equation& equation, const std::vector<bool>& used) {
 
 }  // namespace
 
-Program eliminate_dead_code(Program program) {
+ir::Program eliminate_dead_code(ir::Program program) {
   std::vector<bool> used(program.variables.size());
-  auto is_used = [&](Var var) { return used[static_cast<std::size_t>(var)]; };
-  auto use = [&](Var var) { used[static_cast<std::size_t>(var)] = true; };
-  for (Var var : program.outputs) use(var);
+  auto is_used = [&](ir::Var var) { return used[static_cast<std::size_t>(var)]; };
+  auto use = [&](ir::Var var) { used[static_cast<std::size_t>(var)] = true; };
+  for (ir::Var var : program.outputs) use(var);
   std::vector<bool> alive(program.equations.size());
   for (std::size_t i = program.equations.size(); i-- > 0;) {
-    Equation& equation = program.equations[i];
-    alive[i] = std::ranges::any_of(equation.outputs, is_used) || has_effect(equation);
+    ir::Equation& equation = program.equations[i];
+    alive[i] = std::ranges::any_of(equation.outputs, is_used) || ir::has_effect(equation);
     if (alive[i] && equation.primitive->nested) prune(equation, used);
     if (alive[i]) std::ranges::for_each(equation.inputs, use);
   }
 
-  Program out;
+  ir::Program out;
   out.name = std::move(program.name);
   out.axes = std::move(program.axes);
-  std::vector<Var> renamed(program.variables.size(), -1);
-  auto define = [&](Var& var) {
-    Var fresh = static_cast<Var>(out.variables.size());
+  std::vector<ir::Var> renamed(program.variables.size(), -1);
+  auto define = [&](ir::Var& var) {
+    ir::Var fresh = static_cast<ir::Var>(out.variables.size());
     out.variables.push_back(std::move(program.variables[static_cast<std::size_t>(var)]));
     renamed[static_cast<std::size_t>(var)] = fresh;
     var = fresh;
   };
-  auto rename = [&](Var& var) { var = renamed[static_cast<std::size_t>(var)]; };
+  auto rename = [&](ir::Var& var) { var = renamed[static_cast<std::size_t>(var)]; };
   std::ranges::for_each(program.inputs, define);
   for (std::size_t i = 0; i < program.equations.size(); ++i) {
     if (!alive[i]) continue;
-    Equation& equation = program.equations[i];
+    ir::Equation& equation = program.equations[i];
     std::ranges::for_each(equation.inputs, rename);
     std::ranges::for_each(equation.outputs, define);
     out.equations.push_back(std::move(equation));

@@ -32,7 +32,7 @@ std::vector<Example> every_example() {
   return all;
 }
 
-std::vector<bool> inexact_inputs(const Program& program) {
+std::vector<bool> inexact_inputs(const ir::Program& program) {
   std::vector<bool> wrt;
   for (const Aval& aval : program.input_avals()) wrt.push_back(is_inexact(aval.dtype));
   return wrt;
@@ -76,10 +76,10 @@ Arrays moved(const Example& example, const Arrays& tangents, double by) {
 }
 
 TEST(Derivatives, ForwardAndReverse_AgreeWithFiniteDifferences) {
-  AxisEnvScope axes(example_axes());
+  ir::AxisEnvScope axes(example_axes());
   int checked = 0;
   for (const Example& example : every_example()) {
-    const Program program = program_of(example);
+    const ir::Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
     const std::vector<bool> wrt = inexact_inputs(program);
     if (!example.has_derivative || std::ranges::find(wrt, true) == wrt.end()) continue;
@@ -87,16 +87,16 @@ TEST(Derivatives, ForwardAndReverse_AgreeWithFiniteDifferences) {
     const Arrays cotangents = random_like(inexact_avals(program.output_avals()), 200);
 
     Joined joined;
-    auto add = [&](const Program& which, const Arrays& inputs) {
+    auto add = [&](const ir::Program& which, const Arrays& inputs) {
       return joined.want(inline_program(joined.builder(), which, joined.inputs(inputs, example.varying)));
     };
     const std::size_t above = add(program, moved(example, tangents, example.step));
     const std::size_t below = add(program, moved(example, tangents, -example.step));
-    const Program forwards = jvp(program, wrt), backwards = vjp(program, wrt);
+    const ir::Program forwards = jvp(program, wrt), backwards = vjp(program, wrt);
     const std::size_t n = program.outputs.size();
     const std::size_t pushed = add(forwards, joined_lists(example.inputs, tangents)) + n;
     // The cotangents of what does not vary do not vary; with one device on the axis that changes no number.
-    std::vector<Value> seeds = joined.inputs(example.inputs, example.varying);
+    std::vector<ir::Value> seeds = joined.inputs(example.inputs, example.varying);
     std::size_t next = 0;
     for (const Aval& aval : inexact_avals(program.output_avals())) {
       seeds.push_back(joined.inputs({cotangents[next++]}, aval.varying).front());
@@ -153,12 +153,12 @@ TEST(Derivatives, EveryPrimitive_IsComparedWithFiniteDifferencesOrListed) {
 }
 
 TEST(Derivatives, ACotangent_HasTheTypeOfItsValue) {
-  AxisEnvScope axes(example_axes());
+  ir::AxisEnvScope axes(example_axes());
   for (const Example& example : every_example()) {
-    const Program program = program_of(example);
+    const ir::Program program = program_of(example);
     if (!example.has_derivative) continue;
     SCOPED_TRACE(to_string(program));
-    const Program backwards = vjp(program, inexact_inputs(program));
+    const ir::Program backwards = vjp(program, inexact_inputs(program));
     std::vector<Aval> expected = program.output_avals();
     for (const Aval& aval : inexact_avals(program.input_avals())) expected.push_back(aval);
     EXPECT_EQ(backwards.output_avals(), expected) << to_string(backwards);
@@ -166,9 +166,9 @@ TEST(Derivatives, ACotangent_HasTheTypeOfItsValue) {
 }
 
 TEST(Derivatives, PmaxAndPmin_AreRefused) {
-  AxisEnvScope axes(example_axes());
+  ir::AxisEnvScope axes(example_axes());
   for (const Example& example : every_example()) {
-    if (example.primitive != &pmax_p() && example.primitive != &pmin_p()) continue;
+    if (example.primitive != &ir::pmax_p() && example.primitive != &ir::pmin_p()) continue;
     try {
       jvp(program_of(example), {true});
       ADD_FAILURE() << "no error";
@@ -179,7 +179,8 @@ TEST(Derivatives, PmaxAndPmin_AreRefused) {
 }
 
 TEST(Derivatives, StopGradient_GivesZeros) {
-  Program program = trace({{DType::kF64, {2}}}, [](auto x) { return std::vector{lax::stop_gradient(x[0])}; });
+  ir::Program program =
+      trace({{DType::kF64, {2}}}, [](auto x) { return std::vector{ir::lax::stop_gradient(x[0])}; });
   Arrays results = evaluate(vjp(program, {true}), {filled(3, {2}), filled(1, {2})});
   EXPECT_EQ(results[0].values, (std::vector<double>{3, 3}));
   EXPECT_EQ(results[1].values, (std::vector<double>{0, 0}));
@@ -196,13 +197,13 @@ std::vector<std::vector<bool>> batchings(std::size_t n) {
 }
 
 TEST(Batching, AgreesWithALoop) {
-  AxisEnvScope axes(example_axes());
+  ir::AxisEnvScope axes(example_axes());
   constexpr std::int64_t kSize = 3;
   const int every = lockstep::testing::rounds("LOCKSTEP_TEST_EXAMPLES_EVERY", 2, 1);
   int checked = 0, number = 0;
   for (const Example& example : every_example()) {
     if (number++ % every != 0) continue;
-    const Program program = program_of(example);
+    const ir::Program program = program_of(example);
     SCOPED_TRACE(to_string(program));
     if (example.inputs.empty()) continue;
     Joined joined;
@@ -226,7 +227,7 @@ TEST(Batching, AgreesWithALoop) {
         }
         x.shape.insert(x.shape.begin(), kSize);
       }
-      const Program mapped = vmap(program, batched, {kSize});
+      const ir::Program mapped = vmap(program, batched, {kSize});
       Case c;
       c.mapped =
           joined.want(inline_program(joined.builder(), mapped, joined.inputs(stacked, example.varying)));

@@ -23,17 +23,17 @@ namespace {
 using namespace test;
 
 /// x[i : i + 2, j : j + 3] of x: f64[4, 5], with starts of this dtype.
-Program slices(DType dtype = DType::kI32) {
-  return trace({{DType::kF64, {4, 5}}, {dtype, {}}, {dtype, {}}}, [](std::span<const Value> v) {
-    return std::vector{lax::dynamic_slice(v[0], v.subspan(1), {2, 3})};
+ir::Program slices(DType dtype = DType::kI32) {
+  return trace({{DType::kF64, {4, 5}}, {dtype, {}}, {dtype, {}}}, [](std::span<const ir::Value> v) {
+    return std::vector{ir::lax::dynamic_slice(v[0], v.subspan(1), {2, 3})};
   });
 }
 
 /// x with u: f64[2, 5] put in at (i, j); in the second dimension there is one place only.
-Program updates() {
+ir::Program updates() {
   return trace({{DType::kF64, {4, 5}}, {DType::kF64, {2, 5}}, {DType::kI32, {}}, {DType::kI32, {}}},
-               [](std::span<const Value> v) {
-                 return std::vector{lax::dynamic_update_slice(v[0], v[1], v.subspan(2))};
+               [](std::span<const ir::Value> v) {
+                 return std::vector{ir::lax::dynamic_update_slice(v[0], v[1], v.subspan(2))};
                });
 }
 
@@ -45,7 +45,7 @@ HostArray example(const HostArray& x, std::int64_t i) {
 }
 
 /// The program for many examples is the program for one after the other.
-void expect_each(const Program& program, const std::vector<bool>& batched,
+void expect_each(const ir::Program& program, const std::vector<bool>& batched,
                  const std::vector<HostArray>& inputs, std::int64_t size) {
   const std::vector<HostArray> together = evaluate(vmap(program, batched, {size}), inputs);
   for (std::int64_t i = 0; i < size; ++i) {
@@ -114,14 +114,14 @@ TEST(EachStart, Derivatives_EqualThoseOfEachExample) {
 }
 
 TEST(EachStart, NumberOfEquations_DoesNotDependOnTheNumberOfExamples) {
-  for (const Program& program : {slices(), updates()}) {
+  for (const ir::Program& program : {slices(), updates()}) {
     const std::vector<bool> all(program.inputs.size(), true);
     EXPECT_EQ(vmap(program, all, {2}).equations.size(), vmap(program, all, {512}).equations.size());
   }
-  const Program mapped = vmap(slices(), {true, true, true}, {512});
-  EXPECT_EQ(std::ranges::count(mapped.equations, &gather_p(), &Equation::primitive), 1);
-  const Program written = vmap(updates(), {true, true, true, true}, {512});
-  EXPECT_EQ(std::ranges::count(written.equations, &scatter_p(), &Equation::primitive), 1);
+  const ir::Program mapped = vmap(slices(), {true, true, true}, {512});
+  EXPECT_EQ(std::ranges::count(mapped.equations, &ir::gather_p(), &ir::Equation::primitive), 1);
+  const ir::Program written = vmap(updates(), {true, true, true, true}, {512});
+  EXPECT_EQ(std::ranges::count(written.equations, &ir::scatter_p(), &ir::Equation::primitive), 1);
 }
 
 }  // namespace

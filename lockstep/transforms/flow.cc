@@ -14,19 +14,19 @@ bool any(const Flags& flags) { return std::ranges::find(flags, true) != flags.en
 
 }  // namespace
 
-std::vector<bool> reached(const Program& program, const std::vector<bool>& inputs, Flow flow) {
+std::vector<bool> reached(const ir::Program& program, const std::vector<bool>& inputs, Flow flow) {
   Flags flags(program.variables.size());
-  auto flag = [&](Var var) { return flags[static_cast<std::size_t>(var)]; };
-  auto set = [&](Var var) {
+  auto flag = [&](ir::Var var) { return flags[static_cast<std::size_t>(var)]; };
+  auto set = [&](ir::Var var) {
     flags[static_cast<std::size_t>(var)] =
         flow == Flow::kValues || is_inexact(program.variables[static_cast<std::size_t>(var)].dtype);
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]) set(program.inputs[i]);
   }
-  for (const Equation& equation : program.equations) {
+  for (const ir::Equation& equation : program.equations) {
     Flags operands;
-    for (Var var : equation.inputs) operands.push_back(flag(var));
+    for (ir::Var var : equation.inputs) operands.push_back(flag(var));
     if (!any(operands)) continue;
     Flags results(equation.outputs.size(), true);
     if (equation.primitive->nested) {
@@ -42,35 +42,35 @@ std::vector<bool> reached(const Program& program, const std::vector<bool>& input
   return flags;
 }
 
-NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const std::vector<bool>& operands,
-                       std::size_t num_results, Flow flow) {
-  const std::vector<NestedProgram> programs = primitive.nested->programs(params);
-  const std::vector<NestedLink> links = primitive.nested->links(params);
+NestedFlow nested_flow(const ir::Primitive& primitive, const ir::OpParams& params,
+                       const std::vector<bool>& operands, std::size_t num_results, Flow flow) {
+  const std::vector<ir::NestedProgram> programs = primitive.nested->programs(params);
+  const std::vector<ir::NestedLink> links = primitive.nested->links(params);
   NestedFlow out{{}, Flags(num_results)};
   if (flow == Flow::kTangents && primitive.nested->own_derivative) {
-    for (const NestedProgram& nested : programs) out.inputs.emplace_back(nested.program->inputs.size());
+    for (const ir::NestedProgram& nested : programs) out.inputs.emplace_back(nested.program->inputs.size());
     out.results.assign(num_results, any(operands));
     return out;
   }
   std::vector<Flags> outputs;
-  for (const NestedProgram& nested : programs) {
+  for (const ir::NestedProgram& nested : programs) {
     out.inputs.emplace_back(nested.program->inputs.size());
     outputs.emplace_back(nested.program->outputs.size());
   }
   bool chosen = false;
   if (flow == Flow::kValues) {
     for (std::size_t i = 0; i < operands.size(); ++i)
-      chosen = chosen || (operands[i] && decides(links, NestedLink::kEquation, i));
+      chosen = chosen || (operands[i] && ir::decides(links, ir::NestedLink::kEquation, i));
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (const NestedLink& link : links) {
-      const bool from_operand = link.from_program == NestedLink::kEquation;
+    for (const ir::NestedLink& link : links) {
+      const bool from_operand = link.from_program == ir::NestedLink::kEquation;
       const bool from = from_operand
                             ? operands[link.from]
                             : chosen || outputs[static_cast<std::size_t>(link.from_program)][link.from];
       if (!from) continue;
-      Flags& target = link.to_program == NestedLink::kEquation
+      Flags& target = link.to_program == ir::NestedLink::kEquation
                           ? out.results
                           : out.inputs[static_cast<std::size_t>(link.to_program)];
       if (!target[link.to]) target[link.to] = changed = true;
@@ -78,18 +78,19 @@ NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const
     if (!changed) break;
     std::vector<Flags> starts;  // outputs that are the next values of a reached carry
     for (const Flags& flags : outputs) starts.emplace_back(flags.size());
-    for (const NestedLink& link : links) {
-      if (link.from_program == NestedLink::kEquation || link.from_program != link.to_program) continue;
+    for (const ir::NestedLink& link : links) {
+      if (link.from_program == ir::NestedLink::kEquation || link.from_program != link.to_program) continue;
       const auto p = static_cast<std::size_t>(link.from_program);
       if (out.inputs[p][link.to]) starts[p][link.from] = true;
     }
     for (std::size_t p = 0; p < programs.size(); ++p) {
-      const Program& program = *programs[p].program;
+      const ir::Program& program = *programs[p].program;
       const Flags flags = reached(program, out.inputs[p], flow);
       for (std::size_t k = 0; k < program.outputs.size(); ++k) {
         // A loop without steps returns its initial carry, whatever a step would do.
         outputs[p][k] = flags[static_cast<std::size_t>(program.outputs[k])] || starts[p][k];
-        chosen = chosen || (flow == Flow::kValues && outputs[p][k] && decides(links, static_cast<int>(p), k));
+        chosen =
+            chosen || (flow == Flow::kValues && outputs[p][k] && ir::decides(links, static_cast<int>(p), k));
       }
     }
   }

@@ -13,7 +13,7 @@ enum class Flow {
 };
 
 /// The variables that are reached from the flagged inputs.
-std::vector<bool> reached(const Program& program, const std::vector<bool>& inputs, Flow flow);
+std::vector<bool> reached(const ir::Program& program, const std::vector<bool>& inputs, Flow flow);
 
 /// For an equation of a primitive with NestedRules: the inputs of its programs and the results that are
 /// reached from its operands.
@@ -21,7 +21,7 @@ struct NestedFlow {
   std::vector<std::vector<bool>> inputs;  ///< of each program
   std::vector<bool> results;
 };
-NestedFlow nested_flow(const Primitive& primitive, const OpParams& params, const std::vector<bool>& operands,
-                       std::size_t num_results, Flow flow);
+NestedFlow nested_flow(const ir::Primitive& primitive, const ir::OpParams& params,
+                       const std::vector<bool>& operands, std::size_t num_results, Flow flow);
 
 }  // namespace lockstep::transforms

@@ -10,6 +10,7 @@ namespace lockstep::transforms {
 
 /// Adds the program's equations, each with its own call site, to `builder`, for these inputs, and returns its
 /// outputs. Throws Error unless the number of inputs matches.
-std::vector<Value> inline_program(Builder& builder, const Program& program, std::span<const Value> inputs);
+std::vector<ir::Value> inline_program(ir::Builder& builder, const ir::Program& program,
+                                      std::span<const ir::Value> inputs);
 
 }  // namespace lockstep::transforms

@@ -14,11 +14,11 @@ namespace lockstep::transforms {
 ///   outputs   the program's, then the tangent of each inexact output; zeros if it depends on no tangent
 /// A tangent has the aval of its value. Throws TraceError if a flagged input is an integer or bool, naming
 /// its number and dtype, and if an operation has no derivative.
-Program jvp(const Program& program, const std::vector<bool>& wrt);
+ir::Program jvp(const ir::Program& program, const std::vector<bool>& wrt);
 
 /// Adds the program's equations, and those of its derivative, to `builder`. An input without a tangent is not
 /// differentiated. `linearize` is as in NestedJvpCall.
-JvpValues inline_jvp(Builder& builder, const Program& program, std::span<const Value> inputs,
-                     std::span<const std::optional<Value>> tangents, bool linearize = false);
+ir::JvpValues inline_jvp(ir::Builder& builder, const ir::Program& program, std::span<const ir::Value> inputs,
+                         std::span<const std::optional<ir::Value>> tangents, bool linearize = false);
 
 }  // namespace lockstep::transforms

@@ -11,17 +11,16 @@
 #include "lockstep/program/uses.h"
 #include "lockstep/transforms/dce.h"
 
-namespace lockstep {
-namespace transforms {
+namespace lockstep::transforms {
 namespace {
 
 /// Throws ShardingError if devices along an axis may take different branches, and the program contains a
 /// collective along it.
-void check_no_collective_along(const Program& program, const std::vector<std::string>& varying,
-                               const Primitive& primitive) {
+void check_no_collective_along(const ir::Program& program, const std::vector<std::string>& varying,
+                               const ir::Primitive& primitive) {
   if (varying.empty()) return;
-  for_each_equation(program, [&](const Equation& equation) {
-    const Exchange exchange = equation.primitive->exchange(equation.params);
+  ir::for_each_equation(program, [&](const ir::Equation& equation) {
+    const ir::Exchange exchange = equation.primitive->exchange(equation.params);
     if (exchange.kind.empty()) return;
     for (const std::string& axis : exchange.axes) {
       if (!std::ranges::binary_search(varying, axis)) continue;
@@ -39,22 +38,22 @@ bool same_type(const Aval& a, const Aval& b) { return a.dtype == b.dtype && a.sh
 
 }  // namespace
 
-ProgramPtr Inner::finish(std::span<const Value> outputs) {
+ProgramPtr Inner::finish(std::span<const ir::Value> outputs) {
   ProgramPtr program = shared(eliminate_dead_code(builder_.finish(outputs)));
   reset_.reset();
   return program;
 }
 
-ProgramPtr Inner::finish(std::span<const Value> outputs, std::span<const Value> inputs) {
-  Program program = builder_.finish(outputs);
+ProgramPtr Inner::finish(std::span<const ir::Value> outputs, std::span<const ir::Value> inputs) {
+  ir::Program program = builder_.finish(outputs);
   if (inputs.size() != program.inputs.size())
     fail("a program of {} inputs was given an order of {} inputs", program.inputs.size(), inputs.size());
-  std::ranges::transform(inputs, program.inputs.begin(), &Value::var);
+  std::ranges::transform(inputs, program.inputs.begin(), &ir::Value::var);
   reset_.reset();
   return shared(eliminate_dead_code(std::move(program)));
 }
 
-std::vector<bool> given(std::span<const std::optional<Value>> values) {
+std::vector<bool> given(std::span<const std::optional<ir::Value>> values) {
   std::vector<bool> flags;
   for (const auto& value : values) flags.push_back(value.has_value());
   return flags;
@@ -83,48 +82,48 @@ void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
   }
 }
 
-std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs) {
-  Program part = program;
+std::vector<bool> live_inputs(const ir::Program& program, const std::vector<bool>& outputs) {
+  ir::Program part = program;
   std::size_t next = 0;
-  std::erase_if(part.outputs, [&](Var) { return !outputs[next++]; });
+  std::erase_if(part.outputs, [&](ir::Var) { return !outputs[next++]; });
   part = eliminate_dead_code(std::move(part));
-  const Uses uses(part);
+  const ir::Uses uses(part);
   std::vector<bool> live;
-  for (Var var : part.inputs) live.push_back(uses.is_used(var));
+  for (ir::Var var : part.inputs) live.push_back(uses.is_used(var));
   return live;
 }
 
-ProgramPtr restricted(const Program& program, const std::vector<bool>& inputs,
+ProgramPtr restricted(const ir::Program& program, const std::vector<bool>& inputs,
                       const std::vector<bool>& outputs) {
-  Program part = program;
+  ir::Program part = program;
   std::size_t next = 0;
-  std::erase_if(part.outputs, [&](Var) { return !outputs[next++]; });
+  std::erase_if(part.outputs, [&](ir::Var) { return !outputs[next++]; });
   part = eliminate_dead_code(std::move(part));
   next = 0;
-  std::erase_if(part.inputs, [&](Var) { return !inputs[next++]; });
+  std::erase_if(part.inputs, [&](ir::Var) { return !inputs[next++]; });
   return shared(std::move(part));
 }
 
-PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_t results) {
+ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, std::size_t results) {
   return {params, std::vector<bool>(operands, true), std::vector<bool>(results, true)};
 }
 
-ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) {
-  return ShardingRule::replicated(inputs, outputs);
+ir::ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const ir::OpParams&) {
+  return ir::ShardingRule::replicated(inputs, outputs);
 }
 
 Aval stacked(Aval aval, std::int64_t size) {
-  aval.shape = rules::prepended(size, std::move(aval.shape));
+  aval.shape = ir::rules::prepended(size, std::move(aval.shape));
   return aval;
 }
 
-Aval stacked(Aval aval, const MappedAxis& axis) {
-  aval.varying = both(aval.varying, axis.varying);
+Aval stacked(Aval aval, const ir::MappedAxis& axis) {
+  aval.varying = ir::both(aval.varying, axis.varying);
   return stacked(std::move(aval), axis.size);
 }
 
-Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched,
-                 const MappedAxis& axis) {
+Values inputs_of(Inner& inner, const ir::Program& program, const std::vector<bool>& batched,
+                 const ir::MappedAxis& axis) {
   Values inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Aval& aval = input_aval(program, i);
@@ -133,8 +132,8 @@ Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& 
   return inputs;
 }
 
-bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
-           const MappedAxis& axis) {
+bool widen(std::vector<bool>& batched, std::size_t first, ir::VmapValues& outputs, std::size_t num_carry,
+           const ir::MappedAxis& axis) {
   bool widened = false;
   for (std::size_t k = 0; k < num_carry; ++k) {
     if (outputs.batched[k] && !batched[first + k]) batched[first + k] = widened = true;
@@ -142,54 +141,51 @@ bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, s
   if (widened) return true;
   for (std::size_t k = 0; k < num_carry; ++k) {
     if (!batched[first + k]) continue;
-    Value& output = outputs.outputs[k];
-    if (!outputs.batched[k]) output = rules::broadcast_leading(output, axis.size);
+    ir::Value& output = outputs.outputs[k];
+    if (!outputs.batched[k]) output = ir::rules::broadcast_leading(output, axis.size);
     output = vary_over(output, axis.varying);
     outputs.batched[k] = true;
   }
   return false;
 }
 
-Value swap_leading(const Value& x) {
+ir::Value swap_leading(const ir::Value& x) {
   std::vector<std::int64_t> permutation(x.aval().shape.size());
   std::iota(permutation.begin(), permutation.end(), 0);
   std::swap(permutation[0], permutation[1]);
-  return lax::transpose(x, permutation);
+  return ir::lax::transpose(x, permutation);
 }
 
-}  // namespace transforms
-
-std::vector<Value> emit_nested(Builder& builder, const Primitive& primitive, OpParams params,
-                               std::span<const Value> operands) {
-  std::vector<Value> values(operands.begin(), operands.end());
-  const std::vector<NestedProgram> programs = primitive.nested->programs(params);
-  const std::vector<NestedLink> links = primitive.nested->links(params);
-  for (const NestedLink& link : links) {
-    if (link.from_program != NestedLink::kEquation) continue;
-    const Program& program = *programs[static_cast<std::size_t>(link.to_program)].program;
-    values[link.from] =
-        transforms::vary_over(values[link.from], transforms::input_aval(program, link.to).varying);
+std::vector<ir::Value> emit_nested(ir::Builder& builder, const ir::Primitive& primitive, ir::OpParams params,
+                                   std::span<const ir::Value> operands) {
+  std::vector<ir::Value> values(operands.begin(), operands.end());
+  const std::vector<ir::NestedProgram> programs = primitive.nested->programs(params);
+  const std::vector<ir::NestedLink> links = primitive.nested->links(params);
+  for (const ir::NestedLink& link : links) {
+    if (link.from_program != ir::NestedLink::kEquation) continue;
+    const ir::Program& program = *programs[static_cast<std::size_t>(link.to_program)].program;
+    values[link.from] = vary_over(values[link.from], input_aval(program, link.to).varying);
   }
   auto check = [&](const std::vector<std::string>& varying) {
-    for (const NestedProgram& nested : programs)
-      transforms::check_no_collective_along(*nested.program, varying, primitive);
+    for (const ir::NestedProgram& nested : programs)
+      check_no_collective_along(*nested.program, varying, primitive);
   };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (decides(links, NestedLink::kEquation, i)) check(values[i].aval().varying);
+    if (ir::decides(links, ir::NestedLink::kEquation, i)) check(values[i].aval().varying);
   }
   for (std::size_t p = 0; p < programs.size(); ++p) {
-    const Program& program = *programs[p].program;
+    const ir::Program& program = *programs[p].program;
     for (std::size_t k = 0; k < program.outputs.size(); ++k) {
-      if (decides(links, static_cast<int>(p), k)) check(transforms::output_aval(program, k).varying);
+      if (ir::decides(links, static_cast<int>(p), k)) check(output_aval(program, k).varying);
     }
   }
   return builder.emit(primitive, std::move(params), values);
 }
 
-std::span<const Primitive* const> nested_primitives() {
-  static const Primitive* const all[] = {&cond_p(),       &while_p(),      &scan_p(),         &remat_p(),
-                                         &custom_jvp_p(), &custom_vjp_p(), &custom_linear_p()};
+std::span<const ir::Primitive* const> nested_primitives() {
+  static const ir::Primitive* const all[] = {&cond_p(),       &while_p(),      &scan_p(),         &remat_p(),
+                                             &custom_jvp_p(), &custom_vjp_p(), &custom_linear_p()};
   return all;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

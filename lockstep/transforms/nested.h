@@ -15,35 +15,35 @@
 /// The common parts of the rules of primitives that contain programs.
 namespace lockstep::transforms {
 
-using lax::vary_over;
-using Values = std::vector<Value>;
+using ir::lax::vary_over;
+using Values = std::vector<ir::Value>;
 
 /// Builds a program inside another one; its equations keep their own call sites.
 class Inner {
  public:
   explicit Inner(std::string name) : builder_(std::move(name)) { reset_.emplace(); }
-  Builder& builder() { return builder_; }
-  Value input(const Aval& aval) { return builder_.input(aval); }
-  ProgramPtr finish(std::span<const Value> outputs);
+  ir::Builder& builder() { return builder_; }
+  ir::Value input(const Aval& aval) { return builder_.input(aval); }
+  ProgramPtr finish(std::span<const ir::Value> outputs);
 
   /// The same, with its inputs in this order.
-  ProgramPtr finish(std::span<const Value> outputs, std::span<const Value> inputs);
+  ProgramPtr finish(std::span<const ir::Value> outputs, std::span<const ir::Value> inputs);
 
  private:
   std::optional<CallSiteReset> reset_;  // until it is finished
-  Builder builder_;
+  ir::Builder builder_;
 };
 
 /// The i-th input's aval.
-inline const Aval& input_aval(const Program& program, std::size_t i) {
+inline const Aval& input_aval(const ir::Program& program, std::size_t i) {
   return program.aval(program.inputs[i]);
 }
-inline const Aval& output_aval(const Program& program, std::size_t i) {
+inline const Aval& output_aval(const ir::Program& program, std::size_t i) {
   return program.aval(program.outputs[i]);
 }
 
 /// For each value whether it is set.
-std::vector<bool> given(std::span<const std::optional<Value>> values);
+std::vector<bool> given(std::span<const std::optional<ir::Value>> values);
 
 /// Throws ShapeError unless operands with these dtypes and shapes match the program's inputs; `what` names
 /// the program.
@@ -54,32 +54,32 @@ void check_outputs(std::string_view what, const std::vector<Aval>& outputs,
                    const std::vector<Aval>& expected);
 
 /// The inputs that the program needs for these outputs, and for its effects.
-std::vector<bool> live_inputs(const Program& program, const std::vector<bool>& outputs);
+std::vector<bool> live_inputs(const ir::Program& program, const std::vector<bool>& outputs);
 
 /// The program with only these inputs and outputs, without dead code.
-ProgramPtr restricted(const Program& program, const std::vector<bool>& inputs,
+ProgramPtr restricted(const ir::Program& program, const std::vector<bool>& inputs,
                       const std::vector<bool>& outputs);
 
 /// Describes an equation from which nothing is removed.
-PrunedEquation unpruned(const OpParams& params, std::size_t operands, std::size_t results);
+ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, std::size_t results);
 
-ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&);
+ir::ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const ir::OpParams&);
 
 /// The aval with a first dimension of `size` elements, or of all examples.
 Aval stacked(Aval aval, std::int64_t size);
-Aval stacked(Aval aval, const MappedAxis& axis);
+Aval stacked(Aval aval, const ir::MappedAxis& axis);
 
 /// New inputs for those of the program: of all examples if they are batched.
-Values inputs_of(Inner& inner, const Program& program, const std::vector<bool>& batched,
-                 const MappedAxis& axis);
+Values inputs_of(Inner& inner, const ir::Program& program, const std::vector<bool>& batched,
+                 const ir::MappedAxis& axis);
 
 /// For a loop whose carries are the inputs from `first` on, with its outputs for many examples. If the
 /// carries that are batched as inputs are sufficient, broadcasts the outputs that are not and returns false.
 /// Otherwise sets the flags of the others and returns true.
-bool widen(std::vector<bool>& batched, std::size_t first, VmapValues& outputs, std::size_t num_carry,
-           const MappedAxis& axis);
+bool widen(std::vector<bool>& batched, std::size_t first, ir::VmapValues& outputs, std::size_t num_carry,
+           const ir::MappedAxis& axis);
 
 /// x with its first two dimensions exchanged.
-Value swap_leading(const Value& x);
+ir::Value swap_leading(const ir::Value& x);
 
 }  // namespace lockstep::transforms

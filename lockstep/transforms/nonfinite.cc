@@ -17,39 +17,41 @@
 namespace lockstep::transforms {
 namespace {
 
-Value constant(Builder& builder, std::int64_t value) {
-  return builder.emit(full_p(), OpParams::of(FullParams{Scalar::of(value), DType::kI32, {}, false}), {})
+ir::Value constant(ir::Builder& builder, std::int64_t value) {
+  return builder
+      .emit(ir::full_p(), ir::OpParams::of(ir::FullParams{ir::Scalar::of(value), DType::kI32, {}, false}), {})
       .front();
 }
 
 /// For each element of a floating value whether it is looked for.
-Value elements_of_real(const Value& x, NonFinite what) {
-  if (!what.infs) return lax::ne(x, x);
-  const Value not_finite = lax::logical_not(lax::is_finite(x));
-  return what.nans ? not_finite : lax::logical_and(not_finite, lax::eq(x, x));
+ir::Value elements_of_real(const ir::Value& x, NonFinite what) {
+  if (!what.infs) return ir::lax::ne(x, x);
+  const ir::Value not_finite = ir::lax::logical_not(ir::lax::is_finite(x));
+  return what.nans ? not_finite : ir::lax::logical_and(not_finite, ir::lax::eq(x, x));
 }
 
 /// A bool scalar: whether x contains an element to look for; nullopt if x cannot contain one.
-std::optional<Value> holds_one(const Value& x, NonFinite what) {
+std::optional<ir::Value> holds_one(const ir::Value& x, NonFinite what) {
   const Aval& aval = x.aval();
   if (!is_inexact(aval.dtype) || aval.num_elements() == 0) return std::nullopt;
-  const Value elements = !is_floating(aval.dtype) ? lax::logical_or(elements_of_real(lax::real(x), what),
-                                                                    elements_of_real(lax::imag(x), what))
-                                                  : elements_of_real(x, what);
+  const ir::Value elements = !is_floating(aval.dtype)
+                                 ? ir::lax::logical_or(elements_of_real(ir::lax::real(x), what),
+                                                       elements_of_real(ir::lax::imag(x), what))
+                                 : elements_of_real(x, what);
   std::vector<std::int64_t> axes(elements.aval().shape.size());
   std::iota(axes.begin(), axes.end(), 0);
-  return axes.empty() ? elements : lax::reduce_or(elements, std::move(axes));
+  return axes.empty() ? elements : ir::lax::reduce_or(elements, std::move(axes));
 }
 
-void join(std::optional<Value>& all, const std::optional<Value>& one) {
-  if (one) all = all ? lax::logical_or(*all, *one) : *one;
+void join(std::optional<ir::Value>& all, const std::optional<ir::Value>& one) {
+  if (one) all = all ? ir::lax::logical_or(*all, *one) : *one;
 }
 
 /// The axes over which any variable varies, of the program and of those that it holds.
-void add_varying(const Program& program, std::vector<std::string>& varying) {
-  for (const Aval& aval : program.variables) varying = both(varying, aval.varying);
-  for (const Equation& equation : program.equations) {
-    for (const NestedProgram& nested : programs_of(equation)) add_varying(*nested.program, varying);
+void add_varying(const ir::Program& program, std::vector<std::string>& varying) {
+  for (const Aval& aval : program.variables) varying = ir::both(varying, aval.varying);
+  for (const ir::Equation& equation : program.equations) {
+    for (const ir::NestedProgram& nested : ir::programs_of(equation)) add_varying(*nested.program, varying);
   }
 }
 
@@ -61,15 +63,16 @@ class Search {
 
   /// The program's outputs. `first` is the number of the first operation, or kNowhere; it may vary over more
   /// axes afterwards.
-  Values walk(Builder& builder, const Program& program, std::span<const Value> inputs, Value& first) {
+  Values walk(ir::Builder& builder, const ir::Program& program, std::span<const ir::Value> inputs,
+              ir::Value& first) {
     Bindings env("debug_nans", program, inputs);
-    std::unordered_map<Var, std::optional<Value>> seen;
-    auto one_in = [&](Var var) -> const std::optional<Value>& {
+    std::unordered_map<ir::Var, std::optional<ir::Value>> seen;
+    auto one_in = [&](ir::Var var) -> const std::optional<ir::Value>& {
       auto [place, is_new] = seen.try_emplace(var);
       if (is_new) place->second = holds_one(env[var], what_);
       return place->second;
     };
-    for (const Equation& equation : program.equations) {
+    for (const ir::Equation& equation : program.equations) {
       if (equation.primitive->has_effect && equation.outputs.empty()) continue;
       CallSiteScope site(equation.site);
       const Values operands = env.all(equation.inputs);
@@ -78,49 +81,52 @@ class Search {
                                     : builder.emit(*equation.primitive, equation.params, operands);
       for (std::size_t k = 0; k < results.size(); ++k) env.set(equation.outputs[k], results[k]);
       if (nested) continue;
-      std::optional<Value> made, given;
-      for (Var var : equation.outputs) join(made, one_in(var));
+      std::optional<ir::Value> made, given;
+      for (ir::Var var : equation.outputs) join(made, one_in(var));
       if (!made) continue;
-      for (Var var : equation.inputs) join(given, one_in(var));
+      for (ir::Var var : equation.inputs) join(given, one_in(var));
       note(equation, program.aval(equation.outputs.front()));
-      if (given) made = lax::logical_and(*made, lax::logical_not(*given));
+      if (given) made = ir::lax::logical_and(*made, ir::lax::logical_not(*given));
       set(builder, first, *made, static_cast<std::int64_t>(operations_.size()) - 1);
       // Behind shard_map it is one number again.
-      if (equation.primitive == &to_global_p()) first = settled(first);
+      if (equation.primitive == &ir::to_global_p()) first = settled(first);
     }
     return env.all(program.outputs);
   }
 
   /// Sets `first` to the number if it is kNowhere and `found` is true.
-  static void set(Builder& builder, Value& first, const Value& found, std::int64_t number) {
-    const Value none = lax::eq(first, vary_like(constant(builder, NonFiniteSearch::kNowhere), first));
-    const Value now = lax::logical_and(none, found);
-    first = lax::select(now, vary_like(constant(builder, number), now), vary_like(first, now));
+  static void set(ir::Builder& builder, ir::Value& first, const ir::Value& found, std::int64_t number) {
+    const ir::Value none = ir::lax::eq(first, vary_like(constant(builder, NonFiniteSearch::kNowhere), first));
+    const ir::Value now = ir::lax::logical_and(none, found);
+    first = ir::lax::select(now, vary_like(constant(builder, number), now), vary_like(first, now));
   }
 
   /// The same on all devices.
-  static Value settled(const Value& first) {
+  static ir::Value settled(const ir::Value& first) {
     const std::vector<std::string> varying = first.aval().varying;
-    return varying.empty() ? first : lax::pmin(first, varying);
+    return varying.empty() ? first : ir::lax::pmin(first, varying);
   }
 
  private:
-  static Value vary_like(const Value& x, const Value& like) { return vary_over(x, like.aval().varying); }
+  static ir::Value vary_like(const ir::Value& x, const ir::Value& like) {
+    return vary_over(x, like.aval().varying);
+  }
 
-  void note(const Equation& equation, const Aval& result) {
+  void note(const ir::Equation& equation, const Aval& result) {
     operations_.push_back(
         {equation.primitive->name, to_string(Aval{result.dtype, result.shape}), equation.site, within_});
   }
 
-  Values walk_nested(Builder& builder, const Equation& equation, const Values& operands, Value& first) {
-    const Primitive* primitive = equation.primitive;
+  Values walk_nested(ir::Builder& builder, const ir::Equation& equation, const Values& operands,
+                     ir::Value& first) {
+    const ir::Primitive* primitive = equation.primitive;
     if (primitive == &remat_p() || primitive == &custom_jvp_p() || primitive == &custom_vjp_p())
-      return walk(builder, *programs_of(equation).front().program, operands, first);
+      return walk(builder, *ir::programs_of(equation).front().program, operands, first);
     within_.push_back(fmt::format("{} at {}", primitive->name.substr(0, primitive->name.find('_')),
                                   equation.site.to_string()));
     std::vector<std::string> varying = first.aval().varying;
-    for (const Value& operand : operands) varying = both(varying, operand.aval().varying);
-    for (const NestedProgram& nested : programs_of(equation)) add_varying(*nested.program, varying);
+    for (const ir::Value& operand : operands) varying = ir::both(varying, operand.aval().varying);
+    for (const ir::NestedProgram& nested : ir::programs_of(equation)) add_varying(*nested.program, varying);
     first = vary_over(first, varying);
     Values results;
     if (primitive == &scan_p()) {
@@ -138,11 +144,11 @@ class Search {
   }
 
   /// The program with one input and one output more, of `first`, at these places.
-  ProgramPtr with_first(const Program& program, std::size_t input_place, std::size_t output_place,
+  ProgramPtr with_first(const ir::Program& program, std::size_t input_place, std::size_t output_place,
                         const Aval& first) {
     Inner inner(program.name);
     Values inputs;
-    std::optional<Value> found;
+    std::optional<ir::Value> found;
     for (std::size_t i = 0; i <= program.inputs.size(); ++i) {
       if (i == input_place) found = inner.input(first);
       if (i < program.inputs.size()) inputs.push_back(inner.input(input_aval(program, i)));
@@ -153,26 +159,26 @@ class Search {
     return inner.finish(outputs);
   }
 
-  static Value take(Values& results, std::size_t place) {
-    const Value value = results[place];
+  static ir::Value take(Values& results, std::size_t place) {
+    const ir::Value value = results[place];
     results.erase(results.begin() + static_cast<std::ptrdiff_t>(place));
     return value;
   }
 
-  Values walk_scan(Builder& builder, const ScanParams& p, Values operands, Value& first) {
+  Values walk_scan(ir::Builder& builder, const ScanParams& p, Values operands, ir::Value& first) {
     const auto place = static_cast<std::size_t>(p.num_consts + p.num_carry);
     const auto carry = static_cast<std::size_t>(p.num_carry);
     const Aval aval = first.aval();
     const ProgramPtr body = with_first(*p.body, place, carry, aval);
     operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(place), first);
     Values results = emit_nested(
-        builder, scan_p(), OpParams::of(ScanParams{body, p.num_consts, p.num_carry + 1, p.length, p.reverse}),
-        operands);
+        builder, scan_p(),
+        ir::OpParams::of(ScanParams{body, p.num_consts, p.num_carry + 1, p.length, p.reverse}), operands);
     first = take(results, carry);
     return results;
   }
 
-  Values walk_while(Builder& builder, const WhileParams& p, Values operands, Value& first) {
+  Values walk_while(ir::Builder& builder, const WhileParams& p, Values operands, ir::Value& first) {
     const Aval aval = first.aval();
     ProgramPtr condition;
     {
@@ -184,20 +190,21 @@ class Search {
     }
     const ProgramPtr body = with_first(*p.body, p.body->inputs.size(), p.body->outputs.size(), aval);
     operands.push_back(first);
-    Values results =
-        emit_nested(builder, while_p(),
-                    OpParams::of(WhileParams{condition, body, p.condition_consts, p.body_consts}), operands);
+    Values results = emit_nested(
+        builder, while_p(), ir::OpParams::of(WhileParams{condition, body, p.condition_consts, p.body_consts}),
+        operands);
     first = take(results, results.size() - 1);
     return results;
   }
 
-  Values walk_cond(Builder& builder, const CondParams& p, Values operands, Value& first) {
+  Values walk_cond(ir::Builder& builder, const CondParams& p, Values operands, ir::Value& first) {
     const Aval aval = first.aval();
     std::vector<ProgramPtr> branches;
     for (const ProgramPtr& branch : p.branches)
       branches.push_back(with_first(*branch, branch->inputs.size(), branch->outputs.size(), aval));
     operands.push_back(first);
-    Values results = emit_nested(builder, cond_p(), OpParams::of(CondParams{std::move(branches)}), operands);
+    Values results =
+        emit_nested(builder, cond_p(), ir::OpParams::of(CondParams{std::move(branches)}), operands);
     first = take(results, results.size() - 1);
     return results;
   }
@@ -207,7 +214,7 @@ class Search {
   std::vector<std::string> within_;
 };
 
-Values inputs_of(Builder& builder, const Program& program) {
+Values inputs_of(ir::Builder& builder, const ir::Program& program) {
   Values inputs;
   for (const Aval& aval : program.input_avals()) inputs.push_back(builder.input(aval));
   return inputs;
@@ -215,29 +222,29 @@ Values inputs_of(Builder& builder, const Program& program) {
 
 }  // namespace
 
-std::optional<Program> with_check(const Program& program, NonFinite what) {
+std::optional<ir::Program> with_check(const ir::Program& program, NonFinite what) {
   CallSiteReset reset;
-  Builder builder(program.name);
+  ir::Builder builder(program.name);
   Values outputs = inline_program(builder, program, inputs_of(builder, program));
-  AxisEnvScope axes(with_mapped_axes(program.axes));
-  std::optional<Value> found;
-  for (const Value& output : outputs) join(found, holds_one(output, what));
+  ir::AxisEnvScope axes(with_mapped_axes(program.axes));
+  std::optional<ir::Value> found;
+  for (const ir::Value& output : outputs) join(found, holds_one(output, what));
   if (!found) return std::nullopt;
   if (const std::vector<std::string> varying = found->aval().varying; !varying.empty()) {
-    const Value count = lax::pmax(lax::convert_element_type(*found, DType::kI32), varying);
-    found = lax::ne(count, constant(builder, 0));
+    const ir::Value count = ir::lax::pmax(ir::lax::convert_element_type(*found, DType::kI32), varying);
+    found = ir::lax::ne(count, constant(builder, 0));
   }
   outputs.push_back(*found);
   return builder.finish(outputs);
 }
 
-NonFiniteSearch search_for_first(const Program& program, NonFinite what) {
+NonFiniteSearch search_for_first(const ir::Program& program, NonFinite what) {
   CallSiteReset reset;
   NonFiniteSearch search;
-  Builder builder(program.name);
+  ir::Builder builder(program.name);
   const Values inputs = inputs_of(builder, program);
-  AxisEnvScope axes(with_mapped_axes(program.axes));
-  Value first = constant(builder, NonFiniteSearch::kNowhere);
+  ir::AxisEnvScope axes(with_mapped_axes(program.axes));
+  ir::Value first = constant(builder, NonFiniteSearch::kNowhere);
   Search(what, search.operations).walk(builder, program, inputs, first);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (const auto held = holds_one(inputs[i], what))

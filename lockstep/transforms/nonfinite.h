@@ -16,7 +16,7 @@ struct NonFinite {
 
 /// The program with one more output at the end: a bool scalar, the same on all devices, that is true if one
 /// of its inexact outputs contains such a value. nullopt if no output is inexact.
-std::optional<Program> with_check(const Program& program, NonFinite what);
+std::optional<ir::Program> with_check(const ir::Program& program, NonFinite what);
 
 /// A program that finds the operation that made the first such value, also within loops, branches and
 /// shard_map.
@@ -37,9 +37,9 @@ struct NonFiniteSearch {
         within;  ///< the loops and branches around it, from the outside: "scan at a.cc:7"
   };
 
-  Program program;
+  ir::Program program;
   std::vector<Operation> operations;
 };
-NonFiniteSearch search_for_first(const Program& program, NonFinite what);
+NonFiniteSearch search_for_first(const ir::Program& program, NonFinite what);
 
 }  // namespace lockstep::transforms

@@ -10,38 +10,38 @@
 #include "lockstep/transforms/transpose.h"
 #include "lockstep/transforms/vmap.h"
 
-namespace lockstep {
+namespace lockstep::transforms {
 namespace {
 
-using namespace transforms;
 using Flags = std::vector<bool>;
-constexpr int kEquation = NestedLink::kEquation;
+constexpr int kEquation = ir::NestedLink::kEquation;
 
-const Program& program_of(const OpParams& params) { return *params.as<RematParams>().program; }
+const ir::Program& program_of(const ir::OpParams& params) { return *params.as<RematParams>().program; }
 
 /// The parameters of an equation, with another program.
-OpParams params_of(ProgramPtr program, const OpParams& like, std::optional<bool> barrier = std::nullopt) {
+ir::OpParams params_of(ProgramPtr program, const ir::OpParams& like,
+                       std::optional<bool> barrier = std::nullopt) {
   RematParams params = like.as<RematParams>();
   params.program = std::move(program);
   params.barrier = barrier.value_or(params.barrier);
-  return OpParams::of(std::move(params));
+  return ir::OpParams::of(std::move(params));
 }
 
-std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+std::vector<Aval> shape(std::span<const Aval> operands, const ir::OpParams& params) {
   check_operands("the program", operands, program_of(params).input_avals());
   return program_of(params).output_avals();
 }
 
-std::vector<NestedLink> links(const OpParams& params) {
-  const Program& program = program_of(params);
-  std::vector<NestedLink> links;
+std::vector<ir::NestedLink> links(const ir::OpParams& params) {
+  const ir::Program& program = program_of(params);
+  std::vector<ir::NestedLink> links;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) links.push_back({kEquation, i, 0, i});
   for (std::size_t k = 0; k < program.outputs.size(); ++k) links.push_back({0, k, kEquation, k});
   return links;
 }
 
-JvpValues derive(const NestedJvpCall& call) {
-  const Program& program = program_of(call.params);
+ir::JvpValues derive(const ir::NestedJvpCall& call) {
+  const ir::Program& program = program_of(call.params);
   const std::size_t n = program.outputs.size();
   const Flags wrt = given(call.tangents);
   Values operands(call.inputs.begin(), call.inputs.end()), tangents_of_inputs;
@@ -50,7 +50,7 @@ JvpValues derive(const NestedJvpCall& call) {
       tangents_of_inputs.push_back(
           made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval())));
   }
-  JvpValues out{{}, Tangents(n)};
+  ir::JvpValues out{{}, ir::Tangents(n)};
   if (call.linearize) {
     // The tangents' program computes the values that it needs itself, except those that the policy saves.
     SplitDerivative split = [&] {
@@ -75,12 +75,12 @@ JvpValues derive(const NestedJvpCall& call) {
   operands.insert(operands.end(), tangents_of_inputs.begin(), tangents_of_inputs.end());
   Inner inner(program.name);
   Values inputs, outputs;
-  Tangents tangents(wrt.size());
+  ir::Tangents tangents(wrt.size());
   for (const Aval& aval : program.input_avals()) inputs.push_back(inner.input(aval));
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     if (wrt[i]) tangents[i] = inner.input(input_aval(program, i));
   }
-  const JvpValues values = inline_jvp(inner.builder(), program, inputs, tangents);
+  const ir::JvpValues values = inline_jvp(inner.builder(), program, inputs, tangents);
   outputs = values.outputs;
   for (const auto& tangent : values.tangents) {
     if (tangent) outputs.push_back(*tangent);
@@ -95,8 +95,8 @@ JvpValues derive(const NestedJvpCall& call) {
   return out;
 }
 
-Tangents transpose(const TransposeCall& call) {
-  const Program& program = program_of(call.params);
+ir::Tangents transpose(const ir::TransposeCall& call) {
+  const ir::Program& program = program_of(call.params);
   Inner inner(program.name);
   Flags linear;
   Values operands, known, outputs;
@@ -106,20 +106,20 @@ Tangents transpose(const TransposeCall& call) {
     operands.push_back(*call.operands[i].value);
     known.push_back(inner.input(input_aval(program, i)));
   }
-  Tangents cotangents(call.cotangents.size());
+  ir::Tangents cotangents(call.cotangents.size());
   for (std::size_t k = 0; k < cotangents.size(); ++k) {
     if (!call.cotangents[k]) continue;
     operands.push_back(*call.cotangents[k]);
     cotangents[k] = inner.input(output_aval(program, k));
   }
-  const Tangents pulled =
+  const ir::Tangents pulled =
       Transposition(inner.builder(), program, linear, known).run(cotangents, Flags(linear.size(), true));
   for (const auto& cotangent : pulled) {
     if (cotangent) outputs.push_back(*cotangent);
   }
   const Values results =
       emit_nested(call.builder, remat_p(), params_of(inner.finish(outputs), call.params), operands);
-  Tangents out(call.operands.size());
+  ir::Tangents out(call.operands.size());
   std::size_t next = 0, next_result = 0;
   for (std::size_t i = 0; i < linear.size(); ++i) {
     if (linear[i] && pulled[next++]) out[i] = results[next_result++];
@@ -127,20 +127,20 @@ Tangents transpose(const TransposeCall& call) {
   return out;
 }
 
-VmapValues batching(const BatchCall& call) {
-  const Program& program = program_of(call.params);
+ir::VmapValues batching(const ir::BatchCall& call) {
+  const ir::Program& program = program_of(call.params);
   const Flags flags(call.batched.begin(), call.batched.end());
   Inner inner(program.name);
-  VmapValues values =
+  ir::VmapValues values =
       inline_vmap(inner.builder(), program, inputs_of(inner, program, flags, call.axis), flags, call.axis);
   return {
       emit_nested(call.builder, remat_p(), params_of(inner.finish(values.outputs), call.params), call.inputs),
       values.batched};
 }
 
-std::vector<std::string> write(Lowering& out, const Equation& e) {
+std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<RematParams>();
-  Lowering::Names operands;
+  ir::Lowering::Names operands;
   std::vector<std::string> types;
   for (std::size_t i = 0; i < e.inputs.size(); ++i) {
     operands.push_back(out.operand(e, i));
@@ -151,32 +151,32 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
 
 }  // namespace
 
-const Primitive& remat_p() {
-  static const Primitive p = {
+const ir::Primitive& remat_p() {
+  static const ir::Primitive p = {
       .name = "remat",
       .shape = shape,
       .sharding = whole,
-      .jvp = nested_jvp,
+      .jvp = ir::nested_jvp,
       .transpose = transpose,
-      .batching = nested_batching,
-      .flops = flops_of_programs,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
+      .batching = ir::nested_batching,
+      .flops = ir::flops_of_programs,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
       .lower = write,
       .sets_varying = true,
-      .nested = NestedRules{
-          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+      .nested = ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
             return {{params.as<RematParams>().program}};
           },
           .links = links,
           .with_programs =
-              [](const OpParams& params, std::vector<ProgramPtr> programs) {
+              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
                 return params_of(programs.front(), params);
               },
           .jvp = derive,
           .batching = batching,
-          .prune = [](const OpParams& params, const Flags& used) -> PrunedEquation {
-            const Program& program = program_of(params);
+          .prune = [](const ir::OpParams& params, const Flags& used) -> ir::PrunedEquation {
+            const ir::Program& program = program_of(params);
             const Flags inputs = live_inputs(program, used);
             return {params_of(restricted(program, inputs, used), params), inputs, used};
           },
@@ -184,4 +184,4 @@ const Primitive& remat_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

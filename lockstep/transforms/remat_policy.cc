@@ -17,35 +17,36 @@ using Names = std::vector<std::string>;
 struct Named {
   bool any, given;
 };
-Named named(const Equation& equation, const Names& names) {
-  if (equation.primitive != &name_p()) return {false, false};
-  return {true, std::ranges::count(names, equation.params.as<NameParams>().name) > 0};
+Named named(const ir::Equation& equation, const Names& names) {
+  if (equation.primitive != &ir::name_p()) return {false, false};
+  return {true, std::ranges::count(names, equation.params.as<ir::NameParams>().name) > 0};
 }
 
-bool is_dot(const Equation& equation) { return equation.primitive == &dot_general_p(); }
+bool is_dot(const ir::Equation& equation) { return equation.primitive == &ir::dot_general_p(); }
 
 struct Policy {
   std::string name;
-  bool (*saves)(const Equation& equation, const Names& names);
+  bool (*saves)(const ir::Equation& equation, const Names& names);
 };
 
 const auto& policies() {
   static const std::array<Policy, 7> all = {{
       {"nothing_saveable", nullptr},
-      {"everything_saveable", [](const Equation&, const Names&) { return true; }},
-      {"dots_saveable", [](const Equation& e, const Names&) { return is_dot(e); }},
+      {"everything_saveable", [](const ir::Equation&, const Names&) { return true; }},
+      {"dots_saveable", [](const ir::Equation& e, const Names&) { return is_dot(e); }},
       {"dots_with_no_batch_dims_saveable",
-       [](const Equation& e, const Names&) {
-         return is_dot(e) && e.params.as<DotGeneralParams>().lhs_batch.empty();
+       [](const ir::Equation& e, const Names&) {
+         return is_dot(e) && e.params.as<ir::DotGeneralParams>().lhs_batch.empty();
        }},
-      {"save_only_these_names", [](const Equation& e, const Names& names) { return named(e, names).given; }},
+      {"save_only_these_names",
+       [](const ir::Equation& e, const Names& names) { return named(e, names).given; }},
       {"save_any_names_but_these",
-       [](const Equation& e, const Names& names) {
+       [](const ir::Equation& e, const Names& names) {
          const Named name = named(e, names);
          return name.any && !name.given;
        }},
       {"save_anything_except_these_names",
-       [](const Equation& e, const Names& names) { return !named(e, names).given; }},
+       [](const ir::Equation& e, const Names& names) { return !named(e, names).given; }},
   }};
   return all;
 }
@@ -64,7 +65,7 @@ EquationFilter saved_by(const RematParams& params) {
   if (!params.policy) return nullptr;
   const auto saves = policy_of(*params.policy).saves;
   if (saves == nullptr) return nullptr;
-  return [saves, names = params.names.value_or(Names())](const Equation& equation) {
+  return [saves, names = params.names.value_or(Names())](const ir::Equation& equation) {
     return saves(equation, names);
   };
 }

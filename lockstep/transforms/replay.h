@@ -18,37 +18,38 @@ namespace lockstep::transforms {
 class Bindings {
  public:
   /// Initially without values.
-  explicit Bindings(const Program& program);
+  explicit Bindings(const ir::Program& program);
 
   /// Starts with the program's inputs. Throws Error unless their number matches.
-  Bindings(std::string_view transform, const Program& program, std::span<const Value> inputs);
+  Bindings(std::string_view transform, const ir::Program& program, std::span<const ir::Value> inputs);
 
-  const Value& operator[](Var var) const { return *values_[static_cast<std::size_t>(var)]; }
-  void set(Var var, Value value) { values_[static_cast<std::size_t>(var)] = value; }
-  std::vector<Value> all(std::span<const Var> vars) const;
+  const ir::Value& operator[](ir::Var var) const { return *values_[static_cast<std::size_t>(var)]; }
+  void set(ir::Var var, ir::Value value) { values_[static_cast<std::size_t>(var)] = value; }
+  std::vector<ir::Value> all(std::span<const ir::Var> vars) const;
 
  private:
-  std::vector<std::optional<Value>> values_;
-  std::optional<AxisEnvScope> axes_;
+  std::vector<std::optional<ir::Value>> values_;
+  std::optional<ir::AxisEnvScope> axes_;
 };
 
 /// These axes, and those of AxisEnv::current() over whose examples vmap maps.
-AxisEnv with_mapped_axes(AxisEnv env);
+ir::AxisEnv with_mapped_axes(ir::AxisEnv env);
 
 /// Throws Error unless there is one flag for each of the program's inputs.
-void check_flags(std::string_view transform, const Program& program, const std::vector<bool>& flags);
+void check_flags(std::string_view transform, const ir::Program& program, const std::vector<bool>& flags);
 
 /// Throws TraceError, with its number and dtype, if a flagged input is not inexact.
-void check_differentiable(std::string_view transform, const Program& program, const std::vector<bool>& wrt);
+void check_differentiable(std::string_view transform, const ir::Program& program,
+                          const std::vector<bool>& wrt);
 
-Value zeros(Builder& builder, const Aval& aval);
+ir::Value zeros(ir::Builder& builder, const Aval& aval);
 
 /// The tangent or cotangent `x` of a value with this aval, changed to vary over the same mesh axes: pvary
 /// adds axes, and a sum, which is the transpose of pvary, removes them. Throws Error, with the primitive
 /// whose rule returned it, if the shape or dtype differs.
-Value conform(const Value& x, const Aval& aval, const Primitive& from);
+ir::Value conform(const ir::Value& x, const Aval& aval, const ir::Primitive& from);
 
 /// x, or zeros if it is not set, with this aval's weak_type.
-Value made_explicit(Builder& builder, const std::optional<Value>& x, const Aval& aval);
+ir::Value made_explicit(ir::Builder& builder, const std::optional<ir::Value>& x, const Aval& aval);
 
 }  // namespace lockstep::transforms

@@ -12,13 +12,12 @@
 #include "lockstep/transforms/transpose.h"
 #include "lockstep/transforms/vmap.h"
 
-namespace lockstep {
+namespace lockstep::transforms {
 namespace {
 
-using namespace transforms;
 using Flags = std::vector<bool>;
-using Kind = NestedLink::Kind;
-constexpr int kEquation = NestedLink::kEquation;
+using Kind = ir::NestedLink::Kind;
+constexpr int kEquation = ir::NestedLink::kEquation;
 
 /// The places of a body's inputs and outputs.
 struct Layout {
@@ -35,16 +34,16 @@ struct Layout {
   bool is_carry(std::size_t i) const { return i >= carry && i < xs; }
 };
 
-OpParams params_of(ProgramPtr body, std::size_t consts, std::size_t carry, const ScanParams& like,
-                   bool reverse) {
-  return OpParams::of(ScanParams{std::move(body), static_cast<std::int64_t>(consts),
-                                 static_cast<std::int64_t>(carry), like.length, reverse});
+ir::OpParams params_of(ProgramPtr body, std::size_t consts, std::size_t carry, const ScanParams& like,
+                       bool reverse) {
+  return ir::OpParams::of(ScanParams{std::move(body), static_cast<std::int64_t>(consts),
+                                     static_cast<std::int64_t>(carry), like.length, reverse});
 }
 
-std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+std::vector<Aval> shape(std::span<const Aval> operands, const ir::OpParams& params) {
   const auto& p = params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   std::vector<Aval> expected = body.input_avals(), results = body.output_avals();
   for (std::size_t i = at.xs; i < at.inputs; ++i) expected[i] = stacked(std::move(expected[i]), p.length);
   check_operands("the scan", operands, expected);
@@ -57,9 +56,9 @@ std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) 
   return results;
 }
 
-std::vector<NestedLink> links(const OpParams& params) {
+std::vector<ir::NestedLink> links(const ir::OpParams& params) {
   const Layout at(params.as<ScanParams>());
-  std::vector<NestedLink> links;
+  std::vector<ir::NestedLink> links;
   for (std::size_t i = 0; i < at.inputs; ++i)
     links.push_back({kEquation, i, 0, i, i < at.xs ? Kind::kSame : Kind::kSlice});
   for (std::size_t k = 0; k < at.outputs; ++k) {
@@ -70,18 +69,18 @@ std::vector<NestedLink> links(const OpParams& params) {
 }
 
 /// The operand's tangent; zeros if it has none.
-Value tangent_of(const NestedJvpCall& call, std::size_t i) {
+ir::Value tangent_of(const ir::NestedJvpCall& call, std::size_t i) {
   return made_explicit(call.builder, call.tangents[i], Aval(call.inputs[i].aval()));
 }
 
 /// One scan that does both.
-JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved) {
+ir::JvpValues joint(const ir::NestedJvpCall& call, const Flags& wrt, const Flags& moved) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   Inner inner(body.name);
   Values inputs, operands;
-  Tangents tangents(at.inputs);
+  ir::Tangents tangents(at.inputs);
   auto add = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) {
       inputs.push_back(inner.input(input_aval(body, i)));
@@ -96,7 +95,7 @@ JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved)
   };
   const std::size_t consts = add(0, at.carry), carry = add(at.carry, at.xs) - consts;
   add(at.xs, at.inputs);
-  const JvpValues values = inline_jvp(inner.builder(), body, inputs, tangents);
+  const ir::JvpValues values = inline_jvp(inner.builder(), body, inputs, tangents);
   Values outputs;
   std::vector<std::pair<std::size_t, bool>>
       places;  // of each output: which of the body's, whether its tangent
@@ -115,7 +114,7 @@ JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved)
   add_outputs(at.num_carry, at.outputs, [&](std::size_t k) { return moved[k]; });
   const Values results = emit_nested(call.builder, scan_p(),
                                      params_of(inner.finish(outputs), consts, carry, p, p.reverse), operands);
-  JvpValues out{{}, Tangents(at.outputs)};
+  ir::JvpValues out{{}, ir::Tangents(at.outputs)};
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (places[i].second)
       out.tangents[places[i].first] = results[i];
@@ -126,10 +125,10 @@ JvpValues joint(const NestedJvpCall& call, const Flags& wrt, const Flags& moved)
 }
 
 /// A scan that stacks the values that a second one, of the tangents, needs.
-JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
+ir::JvpValues in_two(const ir::NestedJvpCall& call, const Flags& wrt) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   Flags consts(at.inputs);
   for (std::size_t i = 0; i < at.carry; ++i) consts[i] = true;
   SplitDerivative split = [&] {
@@ -143,7 +142,7 @@ JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
   Inner inner(body.name);
   std::size_t num_consts = 0, num_carry = 0;
   Values operands, for_consts, for_residuals, for_tangents;
-  const Program& linear = split.linear;
+  const ir::Program& linear = split.linear;
   for (std::size_t i = 0; i < at.carry; ++i) {
     for_consts.push_back(inner.input(input_aval(body, i)));
     operands.push_back(call.inputs[i]);
@@ -172,14 +171,14 @@ JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
   std::vector<std::size_t> places;
   std::size_t next = 0;
   for (std::size_t k = 0; k < at.outputs; ++k) {
-    std::optional<Value> tangent;
+    std::optional<ir::Value> tangent;
     if (split.has_tangent[k]) tangent = tangents[next++];
     if (k < at.num_carry ? !wrt[at.carry + k] : !tangent.has_value()) continue;
     outputs.push_back(made_explicit(inner.builder(), tangent, output_aval(body, k)));
     places.push_back(k);
   }
-  JvpValues out{{known.begin(), known.begin() + static_cast<std::ptrdiff_t>(at.outputs)},
-                Tangents(at.outputs)};
+  ir::JvpValues out{{known.begin(), known.begin() + static_cast<std::ptrdiff_t>(at.outputs)},
+                    ir::Tangents(at.outputs)};
   const Values results =
       emit_nested(call.builder, scan_p(),
                   params_of(inner.finish(outputs), num_consts, num_carry, p, p.reverse), operands);
@@ -187,7 +186,7 @@ JvpValues in_two(const NestedJvpCall& call, const Flags& wrt) {
   return out;
 }
 
-JvpValues derive(const NestedJvpCall& call) {
+ir::JvpValues derive(const ir::NestedJvpCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const NestedFlow flow =
       nested_flow(scan_p(), call.params, given(call.tangents), p.body->outputs.size(), Flow::kTangents);
@@ -196,10 +195,10 @@ JvpValues derive(const NestedJvpCall& call) {
 
 /// The scan in reverse order, of cotangents: those of the carry are its carry, and those of the constants are
 /// summed. Sums over devices, for constants and elements, are computed after the loop.
-Tangents transpose(const TransposeCall& call) {
+ir::Tangents transpose(const ir::TransposeCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   Flags linear, partial;
   // A carry is linear in the body even if its initial value is known: zeros, for values that are not
   // differentiated.
@@ -210,7 +209,7 @@ Tangents transpose(const TransposeCall& call) {
   Inner inner(body.name);
   Values consts, known, carry, rest;                     // inputs
   Values const_operands, carry_operands, rest_operands;  // and what the scan is given for them
-  Tangents cotangents(at.outputs);
+  ir::Tangents cotangents(at.outputs);
   for (std::size_t i = 0; i < at.inputs; ++i) {
     if (linear[i]) continue;
     known.push_back(inner.input(input_aval(body, i)));
@@ -226,20 +225,20 @@ Tangents transpose(const TransposeCall& call) {
         .push_back(carried ? made_explicit(call.builder, call.cotangents[k], call.results[k])
                            : *call.cotangents[k]);
   }
-  const Tangents pulled = Transposition(inner.builder(), body, linear, known).run(cotangents, partial);
+  const ir::Tangents pulled = Transposition(inner.builder(), body, linear, known).run(cotangents, partial);
   Values sums, sum_operands, sum_outputs, outputs, y_outputs;
   std::vector<std::size_t> sum_places, places, y_places;
   std::size_t next = 0;
   for (std::size_t i = 0; i < at.inputs; ++i) {
     if (!linear[i]) continue;
-    const std::optional<Value>& cotangent = pulled[next++];
+    const std::optional<ir::Value>& cotangent = pulled[next++];
     if (at.is_const(i)) {
       Aval aval = input_aval(body, i);
       if (cotangent) aval.varying = cotangent->aval().varying;
-      const Value sum = inner.input(aval);
+      const ir::Value sum = inner.input(aval);
       sums.push_back(sum);
       sum_operands.push_back(zeros(call.builder, aval));
-      sum_outputs.push_back(cotangent ? lax::add(sum, *cotangent) : sum);
+      sum_outputs.push_back(cotangent ? ir::lax::add(sum, *cotangent) : sum);
       sum_places.push_back(i);
     } else if (at.is_carry(i)) {
       outputs.push_back(made_explicit(inner.builder(), cotangent, input_aval(body, i)));
@@ -259,7 +258,7 @@ Tangents transpose(const TransposeCall& call) {
   const Values results = emit_nested(
       call.builder, scan_p(), params_of(turned, consts.size(), sums.size() + carry.size(), p, !p.reverse),
       joined(joined(const_operands, sum_operands, carry_operands), rest_operands, Values()));
-  Tangents out(at.inputs);
+  ir::Tangents out(at.inputs);
   const std::vector<std::size_t> all_places = joined(sum_places, places, y_places);
   for (std::size_t i = 0; i < results.size(); ++i) out[all_places[i]] = results[i];
   return out;
@@ -267,23 +266,23 @@ Tangents transpose(const TransposeCall& call) {
 
 /// A carry is batched if its initial value is, or if a step makes it so; found by tracing the body until no
 /// other one becomes batched.
-VmapValues batching(const BatchCall& call) {
+ir::VmapValues batching(const ir::BatchCall& call) {
   const auto& p = call.params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   Flags batched(call.batched.begin(), call.batched.end());
   for (;;) {
     Inner inner(body.name);
-    VmapValues values =
+    ir::VmapValues values =
         inline_vmap(inner.builder(), body, inputs_of(inner, body, batched, call.axis), batched, call.axis);
     if (widen(batched, at.carry, values, at.num_carry, call.axis)) continue;
     const ProgramPtr made = inner.finish(values.outputs);
 
     Values operands;
     for (std::size_t i = 0; i < at.inputs; ++i) {
-      Value operand = call.inputs[i];
+      ir::Value operand = call.inputs[i];
       if (batched[i] && i >= at.xs) operand = swap_leading(operand);
-      if (batched[i] && !call.batched[i]) operand = rules::broadcast_leading(operand, call.size);
+      if (batched[i] && !call.batched[i]) operand = ir::rules::broadcast_leading(operand, call.size);
       operands.push_back(operand);
     }
     Values results =
@@ -295,7 +294,7 @@ VmapValues batching(const BatchCall& call) {
   }
 }
 
-PrunedEquation prune(const OpParams& params, const Flags& used) {
+ir::PrunedEquation prune(const ir::OpParams& params, const Flags& used) {
   const auto& p = params.as<ScanParams>();
   const Layout at(p);
   Flags outputs = used, inputs;
@@ -317,13 +316,13 @@ PrunedEquation prune(const OpParams& params, const Flags& used) {
           inputs, outputs};
 }
 
-std::vector<std::string> write(Lowering& out, const Equation& e) {
+std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<ScanParams>();
   const Layout at(p);
-  const Program& body = *p.body;
+  const ir::Program& body = *p.body;
   const DType index_dtype = place_dtype(p.length);
-  const std::string index_type = mlir_type(index_dtype, {});
-  auto number = [&](std::int64_t value) { return out.splat(Scalar::of(value), index_dtype, {}); };
+  const std::string index_type = ir::mlir_type(index_dtype, {});
+  auto number = [&](std::int64_t value) { return out.splat(ir::Scalar::of(value), index_dtype, {}); };
   auto binary = [&](std::string_view name, const std::string& a, const std::string& b) {
     const std::string operands[] = {a, b}, types[] = {index_type, index_type};
     return out.op(name, operands, types, index_type);
@@ -331,18 +330,19 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
   std::vector<std::string> initial = {number(0)}, types = {index_type};
   for (std::size_t k = 0; k < at.outputs; ++k) {
     const Aval& aval = out.result_aval(e, k);
-    types.push_back(mlir_type(aval));
-    initial.push_back(k < at.num_carry ? out.operand(e, at.carry + k)
-                                       : out.splat(is_inexact(aval.dtype) ? Scalar::of(0.0) : Scalar::of(0),
-                                                   aval.dtype, aval.shape));
+    types.push_back(ir::mlir_type(aval));
+    initial.push_back(k < at.num_carry
+                          ? out.operand(e, at.carry + k)
+                          : out.splat(is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0),
+                                      aval.dtype, aval.shape));
   }
   if (p.length == 0) return {initial.begin() + 1, initial.end()};
   const std::string one = number(1), zero = initial[0], length = number(p.length),
                     last = number(p.length - 1);
-  auto condition = [&](const Lowering::Names& values) {
+  auto condition = [&](const ir::Lowering::Names& values) {
     return out.compare("LT", values[0], length, index_dtype, {});
   };
-  auto step = [&](const Lowering::Names& values) {
+  auto step = [&](const ir::Lowering::Names& values) {
     const std::string place = p.reverse ? binary("stablehlo.subtract", last, values[0]) : values[0];
     auto starts = [&](std::vector<std::string>& operands, std::vector<std::string>& operand_types,
                       std::size_t rank) {
@@ -351,31 +351,31 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
         operand_types.push_back(index_type);
       }
     };
-    Lowering::Names inputs;
+    ir::Lowering::Names inputs;
     for (std::size_t i = 0; i < at.inputs; ++i) {
       if (!at.is_carry(i) && i < at.xs) inputs.push_back(out.operand(e, i));
       if (at.is_carry(i)) inputs.push_back(values[1 + i - at.carry]);
       if (i < at.xs) continue;
       const Aval& element = input_aval(body, i);
-      const Shape sizes = rules::prepended(1, element.shape);
+      const Shape sizes = ir::rules::prepended(1, element.shape);
       std::vector<std::string> operands = {out.operand(e, i)}, operand_types = {out.operand_type(e, i)};
       starts(operands, operand_types, sizes.size());
       const std::string slice[] = {out.op("stablehlo.dynamic_slice", operands, operand_types,
-                                          mlir_type(element.dtype, sizes),
-                                          "slice_sizes = " + mlir_array(sizes))};
-      const std::string slice_type[] = {mlir_type(element.dtype, sizes)};
-      inputs.push_back(out.op("stablehlo.reshape", slice, slice_type, mlir_type(element)));
+                                          ir::mlir_type(element.dtype, sizes),
+                                          "slice_sizes = " + ir::mlir_array(sizes))};
+      const std::string slice_type[] = {ir::mlir_type(element.dtype, sizes)};
+      inputs.push_back(out.op("stablehlo.reshape", slice, slice_type, ir::mlir_type(element)));
     }
-    const Lowering::Names outputs = out.inlined(body, inputs);
-    Lowering::Names next = {binary("stablehlo.add", values[0], one)};
+    const ir::Lowering::Names outputs = out.inlined(body, inputs);
+    ir::Lowering::Names next = {binary("stablehlo.add", values[0], one)};
     for (std::size_t k = 0; k < at.outputs; ++k) {
       if (k < at.num_carry) {
         next.push_back(outputs[k]);
         continue;
       }
       const Aval& element = output_aval(body, k);
-      const std::string row_type = mlir_type(element.dtype, rules::prepended(1, element.shape));
-      const std::string y[] = {outputs[k]}, y_type[] = {mlir_type(element)};
+      const std::string row_type = ir::mlir_type(element.dtype, ir::rules::prepended(1, element.shape));
+      const std::string y[] = {outputs[k]}, y_type[] = {ir::mlir_type(element)};
       std::vector<std::string> operands = {values[1 + k], out.op("stablehlo.reshape", y, y_type, row_type)};
       std::vector<std::string> operand_types = {types[1 + k], row_type};
       starts(operands, operand_types, element.shape.size() + 1);
@@ -383,41 +383,42 @@ std::vector<std::string> write(Lowering& out, const Equation& e) {
     }
     return next;
   };
-  Lowering::Names results = out.loop(initial, types, condition, step);
+  ir::Lowering::Names results = out.loop(initial, types, condition, step);
   results.erase(results.begin());
   return results;
 }
 
 }  // namespace
 
-const Primitive& scan_p() {
-  static const Primitive p = {.name = "scan",
-                              .shape = shape,
-                              .sharding = whole,
-                              .jvp = nested_jvp,
-                              .transpose = transpose,
-                              .batching = nested_batching,
-                              .flops = flops_of_programs,
-                              .zero_padding = ZeroPadding::kCounts,
-                              .exchange = no_exchange,
-                              .lower = write,
-                              .sets_varying = true,
-                              .nested = NestedRules{
-                                  .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
-                                    return {{params.as<ScanParams>().body, params.as<ScanParams>().length}};
-                                  },
-                                  .links = links,
-                                  .with_programs =
-                                      [](const OpParams& params, std::vector<ProgramPtr> programs) {
-                                        ScanParams p = params.as<ScanParams>();
-                                        p.body = programs.front();
-                                        return OpParams::of(std::move(p));
-                                      },
-                                  .jvp = derive,
-                                  .batching = batching,
-                                  .prune = prune,
-                              }};
+const ir::Primitive& scan_p() {
+  static const ir::Primitive p = {
+      .name = "scan",
+      .shape = shape,
+      .sharding = whole,
+      .jvp = ir::nested_jvp,
+      .transpose = transpose,
+      .batching = ir::nested_batching,
+      .flops = ir::flops_of_programs,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
+      .lower = write,
+      .sets_varying = true,
+      .nested = ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+            return {{params.as<ScanParams>().body, params.as<ScanParams>().length}};
+          },
+          .links = links,
+          .with_programs =
+              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                ScanParams p = params.as<ScanParams>();
+                p.body = programs.front();
+                return ir::OpParams::of(std::move(p));
+              },
+          .jvp = derive,
+          .batching = batching,
+          .prune = prune,
+      }};
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

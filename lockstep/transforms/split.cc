@@ -8,48 +8,48 @@
 
 namespace lockstep::transforms {
 
-Split split(const Program& program, const std::vector<bool>& known) {
+Split split(const ir::Program& program, const std::vector<bool>& known) {
   check_flags("split", program, known);
   std::vector<bool> is_known(program.variables.size());
-  auto at = [](Var var) { return static_cast<std::size_t>(var); };
+  auto at = [](ir::Var var) { return static_cast<std::size_t>(var); };
   for (std::size_t i = 0; i < known.size(); ++i) is_known[at(program.inputs[i])] = known[i];
-  std::vector<const Equation*> early, late;
-  for (const Equation& equation : program.equations) {
-    const bool all = std::ranges::all_of(equation.inputs, [&](Var var) { return is_known[at(var)]; });
+  std::vector<const ir::Equation*> early, late;
+  for (const ir::Equation& equation : program.equations) {
+    const bool all = std::ranges::all_of(equation.inputs, [&](ir::Var var) { return is_known[at(var)]; });
     (all ? early : late).push_back(&equation);
-    for (Var var : equation.outputs) is_known[at(var)] = all;
+    for (ir::Var var : equation.outputs) is_known[at(var)] = all;
   }
 
   Split out;
-  std::vector<Var> passed, early_outputs, late_outputs;
+  std::vector<ir::Var> passed, early_outputs, late_outputs;
   std::vector<bool> is_passed(program.variables.size());
-  auto pass = [&](Var var) {
+  auto pass = [&](ir::Var var) {
     if (!is_known[at(var)] || is_passed[at(var)]) return;
     is_passed[at(var)] = true;
     passed.push_back(var);
   };
-  for (const Equation* equation : late) std::ranges::for_each(equation->inputs, pass);
-  for (Var var : program.outputs) {
+  for (const ir::Equation* equation : late) std::ranges::for_each(equation->inputs, pass);
+  for (ir::Var var : program.outputs) {
     out.output_known.push_back(is_known[at(var)]);
     (is_known[at(var)] ? early_outputs : late_outputs).push_back(var);
   }
   out.num_passed = passed.size();
   early_outputs.insert(early_outputs.end(), passed.begin(), passed.end());
 
-  auto build = [&](const std::vector<Var>& inputs, const std::vector<const Equation*>& equations,
-                   const std::vector<Var>& outputs) {
-    Builder builder(program.name);
+  auto build = [&](const std::vector<ir::Var>& inputs, const std::vector<const ir::Equation*>& equations,
+                   const std::vector<ir::Var>& outputs) {
+    ir::Builder builder(program.name);
     Bindings env(program);
-    for (Var var : inputs) env.set(var, builder.input(program.aval(var)));
-    for (const Equation* equation : equations) {
+    for (ir::Var var : inputs) env.set(var, builder.input(program.aval(var)));
+    for (const ir::Equation* equation : equations) {
       CallSiteScope site(equation->site);
-      std::vector<Value> results =
+      std::vector<ir::Value> results =
           builder.emit(*equation->primitive, equation->params, env.all(equation->inputs));
       for (std::size_t i = 0; i < results.size(); ++i) env.set(equation->outputs[i], results[i]);
     }
     return eliminate_dead_code(builder.finish(env.all(outputs)));
   };
-  std::vector<Var> first, second = passed;
+  std::vector<ir::Var> first, second = passed;
   for (std::size_t i = 0; i < known.size(); ++i) (known[i] ? first : second).push_back(program.inputs[i]);
   out.before = build(first, early, early_outputs);
   out.after = build(second, late, late_outputs);

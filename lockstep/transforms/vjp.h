@@ -15,7 +15,7 @@ namespace lockstep::transforms {
 /// A cotangent has the aval of its value; in particular it varies over the same mesh axes. Throws TraceError
 /// if a flagged input is an integer or bool, naming its number and dtype, and if an operation has no
 /// derivative.
-Program vjp(const Program& program, const std::vector<bool>& wrt,
-            std::size_t of_outputs = std::numeric_limits<std::size_t>::max());
+ir::Program vjp(const ir::Program& program, const std::vector<bool>& wrt,
+                std::size_t of_outputs = std::numeric_limits<std::size_t>::max());
 
 }  // namespace lockstep::transforms

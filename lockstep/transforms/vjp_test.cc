@@ -30,8 +30,8 @@ using ::testing::HasSubstr;
 
 constexpr DType f32 = DType::kF32, f64 = DType::kF64;
 
-Program sine_times_x() {
-  return trace({{f32, {4}}}, [](auto v) { return std::vector{lax::mul(lax::sin(v[0]), v[0])}; });
+ir::Program sine_times_x() {
+  return trace({{f32, {4}}}, [](auto v) { return std::vector{ir::lax::mul(ir::lax::sin(v[0]), v[0])}; });
 }
 
 TEST(Jvp, ComputesTheValueAndTheTangentTogether) {
@@ -61,7 +61,8 @@ TEST(Vjp, ComputesTheValueAndThenTheCotangents) {
 }
 
 TEST(Vjp, ComputesOnlyTheRequestedGradients) {
-  Program product = trace({{f32, {4}}, {f32, {4}}}, [](auto v) { return std::vector{lax::mul(v[0], v[1])}; });
+  ir::Program product =
+      trace({{f32, {4}}, {f32, {4}}}, [](auto v) { return std::vector{ir::lax::mul(v[0], v[1])}; });
   EXPECT_EQ(to_string(vjp(product, {false, true})),
             "f(a:f32[4], b:f32[4], c:f32[4])\n"
             "  d:f32[4] = mul a b\n"
@@ -70,7 +71,7 @@ TEST(Vjp, ComputesOnlyTheRequestedGradients) {
 }
 
 TEST(Vjp, AnUnusedInput_HasAGradientOfZeros) {
-  Program first = trace({{f64, {2}}, {f64, {3}}}, [](auto v) { return std::vector{v[0]}; });
+  ir::Program first = trace({{f64, {2}}, {f64, {3}}}, [](auto v) { return std::vector{v[0]}; });
   auto results = evaluate(vjp(first, {true, true}), {filled(5, {2}), filled(6, {3}), filled(7, {2})});
   EXPECT_THAT(results[0].values, ElementsAre(5, 5));
   EXPECT_THAT(results[1].values, ElementsAre(7, 7));
@@ -79,19 +80,21 @@ TEST(Vjp, AnUnusedInput_HasAGradientOfZeros) {
 
 TEST(Vjp, SumsTheCotangentsOfSeveralUsesAndOutputs) {
   // y = x*x + x and z = 3 x, of which only y and z are inexact.
-  Program program = trace({{f64, {}}}, [](auto v) {
-    Value y = lax::add(lax::mul(v[0], v[0]), v[0]);
-    Value sign = lax::gt(v[0], lax::full_like(v[0], 0));
-    return std::vector{y, sign, lax::mul(lax::full_like(v[0], 3), v[0]), y};
+  ir::Program program = trace({{f64, {}}}, [](auto v) {
+    ir::Value y = ir::lax::add(ir::lax::mul(v[0], v[0]), v[0]);
+    ir::Value sign = ir::lax::gt(v[0], ir::lax::full_like(v[0], 0));
+    return std::vector{y, sign, ir::lax::mul(ir::lax::full_like(v[0], 3), v[0]), y};
   });
-  Program backwards = vjp(program, {true});
+  ir::Program backwards = vjp(program, {true});
   EXPECT_EQ(backwards.inputs.size(), 4u);
   auto results = evaluate(backwards, {scalar(4), scalar(1), scalar(10), scalar(100)});
   EXPECT_EQ(results[4].values[0], 101 * (2 * 4 + 1) + 10 * 3);
 }
 
 TEST(Vjp, AnIntegerInput_ThrowsTraceErrorNamingInputAndDType) {
-  Program program = trace({{f32, {2}}, {DType::kI32, {2}}}, [](auto v) { return std::vector{v[0], v[1]}; });
+  ir::Program program = trace({{f32, {2}}, {DType::kI32, {2}}}, [](auto v) {
+    return std::vector{v[0], v[1]};
+  });
   EXPECT_THAT(
       error_of<TraceError>([&] {
         vjp(program, {false, true});
@@ -105,9 +108,9 @@ TEST(Vjp, AnIntegerInput_ThrowsTraceErrorNamingInputAndDType) {
 }
 
 TEST(Vjp, AVjpOfAVjp_IsTheSecondDerivative) {
-  Program tanh = trace({{f64, {}}}, [](auto v) { return std::vector{lax::tanh(v[0])}; });
-  Program gradient = trace({{f64, {}}}, [&](auto v) {
-    const Value inputs[] = {v[0], lax::full_like(v[0], 1)};
+  ir::Program tanh = trace({{f64, {}}}, [](auto v) { return std::vector{ir::lax::tanh(v[0])}; });
+  ir::Program gradient = trace({{f64, {}}}, [&](auto v) {
+    const ir::Value inputs[] = {v[0], ir::lax::full_like(v[0], 1)};
     return std::vector{inline_program(v[0].builder(), vjp(tanh, {true}), inputs)[1]};
   });
   auto results = evaluate(vjp(gradient, {true}), {scalar(0.3), scalar(1)});
@@ -117,14 +120,16 @@ TEST(Vjp, AVjpOfAVjp_IsTheSecondDerivative) {
 }
 
 TEST(Vjp, EqualMaxima_ShareTheGradientEvenly) {
-  Program largest = trace({{f64, {4}}}, [](auto v) { return std::vector{lax::reduce_max(v[0], {0})}; });
+  ir::Program largest =
+      trace({{f64, {4}}}, [](auto v) { return std::vector{ir::lax::reduce_max(v[0], {0})}; });
   auto results = evaluate(vjp(largest, {true}), {HostArray{f64, {4}, {1, 5, 5, 2}}, scalar(3)});
   EXPECT_THAT(results[1].values, ElementsAre(0, 1.5, 1.5, 0));
 }
 
 TEST(Vjp, AProductWithZeros_HasItsExactGradient) {
-  Program product = trace({{f64, {3}}}, [](auto v) { return std::vector{lax::reduce_prod(v[0], {0})}; });
-  Program backwards = vjp(product, {true});
+  ir::Program product =
+      trace({{f64, {3}}}, [](auto v) { return std::vector{ir::lax::reduce_prod(v[0], {0})}; });
+  ir::Program backwards = vjp(product, {true});
   EXPECT_THAT(evaluate(backwards, {HostArray{f64, {3}, {2, 0, 5}}, scalar(1)})[1].values,
               ElementsAre(0, 10, 0));
   EXPECT_THAT(evaluate(backwards, {HostArray{f64, {3}, {0, 0, 5}}, scalar(1)})[1].values,
@@ -132,23 +137,25 @@ TEST(Vjp, AProductWithZeros_HasItsExactGradient) {
 }
 
 /// The mean cross-entropy of a network of two layers.
-Value network_loss(std::span<const Value> v) {
-  const Value &w1 = v[0], &w2 = v[1], &x = v[2], &labels = v[3];
-  auto matmul = [](const Value& a, const Value& b) { return lax::dot_general(a, b, {{1}, {0}, {}, {}}); };
-  Value logits = matmul(lax::tanh(matmul(x, w1)), w2);
+ir::Value network_loss(std::span<const ir::Value> v) {
+  const ir::Value &w1 = v[0], &w2 = v[1], &x = v[2], &labels = v[3];
+  auto matmul = [](const ir::Value& a, const ir::Value& b) {
+    return ir::lax::dot_general(a, b, {{1}, {0}, {}, {}});
+  };
+  ir::Value logits = matmul(ir::lax::tanh(matmul(x, w1)), w2);
   const Shape shape = logits.aval().shape;
-  Value top = lax::stop_gradient(lax::reduce_max(logits, {1}));
-  Value shifted = lax::sub(logits, lax::broadcast_in_dim(top, shape, {0}));
-  Value log_sum = lax::log(lax::reduce_sum(lax::exp(shifted), {1}));
-  Value log_probabilities = lax::sub(shifted, lax::broadcast_in_dim(log_sum, shape, {0}));
-  return lax::neg(lax::reduce_sum(lax::mul(log_probabilities, labels), {0, 1}));
+  ir::Value top = ir::lax::stop_gradient(ir::lax::reduce_max(logits, {1}));
+  ir::Value shifted = ir::lax::sub(logits, ir::lax::broadcast_in_dim(top, shape, {0}));
+  ir::Value log_sum = ir::lax::log(ir::lax::reduce_sum(ir::lax::exp(shifted), {1}));
+  ir::Value log_probabilities = ir::lax::sub(shifted, ir::lax::broadcast_in_dim(log_sum, shape, {0}));
+  return ir::lax::neg(ir::lax::reduce_sum(ir::lax::mul(log_probabilities, labels), {0, 1}));
 }
 
 TEST(Vjp, ANetworksLoss_AgreesWithFiniteDifferences) {
   std::vector<HostArray> inputs = {random({6, 5}, -1, 1, 1), random({5, 3}, -1, 1, 2),
                                    random({4, 6}, -1, 1, 3), filled(0, {4, 3})};
   for (std::size_t row = 0; row < 4; ++row) inputs[3].values[row * 3 + row % 3] = 1;
-  Program loss = trace(avals_of(inputs), [](auto v) { return std::vector{network_loss(v)}; });
+  ir::Program loss = trace(avals_of(inputs), [](auto v) { return std::vector{network_loss(v)}; });
   std::vector<HostArray> seeded = inputs;
   seeded.push_back(scalar(1));
   const std::vector<HostArray> gradients = evaluate(vjp(loss, {true, true, false, false}), seeded);
@@ -176,10 +183,10 @@ TEST(Vjp, ANetworksLoss_AgreesWithFiniteDifferences) {
 }
 
 TEST(Vjp, AReplicatedInputsGradient_IsSummedOverTheDevicesThatUseIt) {
-  AxisEnvScope axes(AxisEnv({{"i", 4}}));
+  ir::AxisEnvScope axes(ir::AxisEnv({{"i", 4}}));
   // The loss of data parallelism: w is the same everywhere, x is not, and the sum is over all devices.
-  Program loss = trace({{f32, {2}}, {f32, {2}, false, {"i"}}},
-                       [](auto v) { return std::vector{lax::psum(lax::mul(v[0], v[1]), "i")}; });
+  ir::Program loss = trace({{f32, {2}}, {f32, {2}, false, {"i"}}},
+                           [](auto v) { return std::vector{ir::lax::psum(ir::lax::mul(v[0], v[1]), "i")}; });
   EXPECT_EQ(to_string(vjp(loss, {true, true})),
             "f(a:f32[2], b:f32[2]{i}, c:f32[2])\n"
             "  d:f32[2]{i} = pvary[axes=(i)] a\n"
@@ -193,39 +200,40 @@ TEST(Vjp, AReplicatedInputsGradient_IsSummedOverTheDevicesThatUseIt) {
 }
 
 TEST(Vjp, Collectives_AreTransposedToTheirCounterparts) {
-  AxisEnvScope axes(AxisEnv({{"i", 4}}));
+  ir::AxisEnvScope axes(ir::AxisEnv({{"i", 4}}));
   auto backwards = [](auto function) {
     return to_string(vjp(
         trace({{f32, {4, 8}, false, {"i"}}}, [&](auto v) { return std::vector{function(v[0])}; }), {true}));
   };
-  EXPECT_THAT(backwards([](Value x) { return lax::all_gather(x, "i", 1); }),
+  EXPECT_THAT(backwards([](ir::Value x) { return ir::lax::all_gather(x, "i", 1); }),
               HasSubstr("d:f32[4,8]{i} = psum_scatter[axes=(i) axis_size=4 dimension=1] b"));
-  EXPECT_THAT(backwards([](Value x) { return lax::psum_scatter(x, "i", 1); }),
+  EXPECT_THAT(backwards([](ir::Value x) { return ir::lax::psum_scatter(x, "i", 1); }),
               HasSubstr("d:f32[4,8]{i} = all_gather[axes=(i) axis_size=4 dimension=1] b"));
-  EXPECT_THAT(backwards([](Value x) { return lax::all_to_all(x, "i", 0, 1); }),
+  EXPECT_THAT(backwards([](ir::Value x) { return ir::lax::all_to_all(x, "i", 0, 1); }),
               HasSubstr("all_to_all[axes=(i) axis_size=4 split_dimension=1 concat_dimension=0] b"));
-  EXPECT_THAT(backwards([](Value x) {
-                return lax::ppermute(x, "i", {{0, 1}, {2, 3}});
+  EXPECT_THAT(backwards([](ir::Value x) {
+                return ir::lax::ppermute(x, "i", {{0, 1}, {2, 3}});
               }),
               HasSubstr("ppermute[axes=(i) axis_size=4 pairs=[1->0,3->2]] b"));
 }
 
 TEST(Vjp, AGatheredReplicatedInputsGradient_IsSummed) {
-  AxisEnvScope axes(AxisEnv({{"i", 4}}));
-  Program program = trace({{f32, {2}}}, [](auto v) { return std::vector{lax::all_gather(v[0], "i", 0)}; });
-  Program backwards = vjp(program, {true});
+  ir::AxisEnvScope axes(ir::AxisEnv({{"i", 4}}));
+  ir::Program program =
+      trace({{f32, {2}}}, [](auto v) { return std::vector{ir::lax::all_gather(v[0], "i", 0)}; });
+  ir::Program backwards = vjp(program, {true});
   EXPECT_THAT(to_string(backwards), HasSubstr("psum_scatter"));
   EXPECT_EQ(to_string(backwards.output_avals()[1]), "f32[2]") << to_string(backwards);
-  EXPECT_EQ(backwards.equations.back().primitive, &psum_p());
+  EXPECT_EQ(backwards.equations.back().primitive, &ir::psum_p());
 }
 
 TEST(Vmap, AGradient_GivesOneForEachExample) {
   // d(w·x)²/dw = 2 (w·x) x
-  Program loss = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
-    Value y = lax::reduce_sum(lax::mul(v[0], v[1]), {0});
-    return std::vector{lax::mul(y, y)};
+  ir::Program loss = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
+    ir::Value y = ir::lax::reduce_sum(ir::lax::mul(v[0], v[1]), {0});
+    return std::vector{ir::lax::mul(y, y)};
   });
-  Program each = vmap(vjp(loss, {true, false}), {false, true, false}, {2});
+  ir::Program each = vmap(vjp(loss, {true, false}), {false, true, false}, {2});
   auto results =
       evaluate(each, {HostArray{f64, {3}, {1, 2, 3}}, HostArray{f64, {2, 3}, {1, 0, 0, 1, 1, 1}}, scalar(1)});
   EXPECT_THAT(results[0].values, ElementsAre(1, 36));
@@ -234,7 +242,9 @@ TEST(Vmap, AGradient_GivesOneForEachExample) {
 }
 
 TEST(Vmap, OutputsOfUnbatchedInputs_AreBroadcast) {
-  Program program = trace({{f64, {2}}, {f64, {}}}, [](auto v) { return std::vector{lax::neg(v[0]), v[1]}; });
+  ir::Program program = trace({{f64, {2}}, {f64, {}}}, [](auto v) {
+    return std::vector{ir::lax::neg(v[0]), v[1]};
+  });
   auto results = evaluate(vmap(program, {false, true}, {3}), {filled(2, {2}), filled(7, {3})});
   EXPECT_EQ(results[0].shape, (Shape{3, 2}));
   EXPECT_THAT(results[0].values, ::testing::Each(-2));
@@ -242,10 +252,10 @@ TEST(Vmap, OutputsOfUnbatchedInputs_AreBroadcast) {
 }
 
 TEST(Vmap, DotProductMappedTwice_IsAMatrixProduct) {
-  Program dot = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
-    return std::vector{lax::dot_general(v[0], v[1], {{0}, {0}, {}, {}})};
+  ir::Program dot = trace({{f64, {3}}, {f64, {3}}}, [](auto v) {
+    return std::vector{ir::lax::dot_general(v[0], v[1], {{0}, {0}, {}, {}})};
   });
-  Program rows = vmap(vmap(dot, {false, true}, {2}), {true, false}, {4});
+  ir::Program rows = vmap(vmap(dot, {false, true}, {2}), {true, false}, {4});
   const HostArray a = random({4, 3}, -1, 1, 1), b = random({2, 3}, -1, 1, 2);
   auto got = evaluate(rows, {a, b})[0];
   EXPECT_EQ(got.shape, (Shape{4, 2}));
@@ -259,10 +269,10 @@ TEST(Vmap, DotProductMappedTwice_IsAMatrixProduct) {
 }
 
 TEST(DeadCode, IsRemoved_AndInputsStay) {
-  Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) {
-    lax::exp(lax::sin(v[0]));
-    Value kept = lax::cos(v[1]);
-    lax::tanh(kept);
+  ir::Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) {
+    ir::lax::exp(ir::lax::sin(v[0]));
+    ir::Value kept = ir::lax::cos(v[1]);
+    ir::lax::tanh(kept);
     return std::vector{kept};
   });
   EXPECT_EQ(to_string(eliminate_dead_code(program)),
@@ -273,20 +283,21 @@ TEST(DeadCode, IsRemoved_AndInputsStay) {
 
 TEST(Inline, KeepsCallSites) {
   const CallSite site = CallSite::from(std::source_location::current());
-  Program program;
+  ir::Program program;
   {
     CallSiteScope scope(site);
-    program = trace({{f32, {2}}}, [](auto v) { return std::vector{lax::sin(v[0])}; });
+    program = trace({{f32, {2}}}, [](auto v) { return std::vector{ir::lax::sin(v[0])}; });
   }
-  Program outer = trace({{f32, {2}}}, [&](auto v) { return inline_program(v[0].builder(), program, v); });
+  ir::Program outer = trace({{f32, {2}}}, [&](auto v) { return inline_program(v[0].builder(), program, v); });
   EXPECT_EQ(outer.equations.at(0).site.line, site.line);
-  for (const Equation& equation : vjp(program, {true}).equations) EXPECT_EQ(equation.site.line, site.line);
+  for (const ir::Equation& equation : vjp(program, {true}).equations)
+    EXPECT_EQ(equation.site.line, site.line);
 }
 
 TEST(Inline, TooFewInputs_ThrowError) {
-  Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) { return std::vector{v[0]}; });
-  Builder builder;
-  const Value x = builder.input({f32, {2}});
+  ir::Program program = trace({{f32, {2}}, {f32, {2}}}, [](auto v) { return std::vector{v[0]}; });
+  ir::Builder builder;
+  const ir::Value x = builder.input({f32, {2}});
   EXPECT_THROW(inline_program(builder, program, std::vector{x}), Error);
 }
 

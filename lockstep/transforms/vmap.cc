@@ -17,10 +17,10 @@ namespace lockstep::transforms {
 namespace {
 
 /// The batching rule on these operands, with its results checked.
-VmapValues batch(const Equation& equation, std::span<const Value> operands, std::span<const bool> batched,
-                 const MappedAxis& axis, Builder& builder) {
-  const BatchCall call{equation.params, operands, batched, axis.size, axis, builder};
-  VmapValues values;
+ir::VmapValues batch(const ir::Equation& equation, std::span<const ir::Value> operands,
+                     std::span<const bool> batched, const ir::MappedAxis& axis, ir::Builder& builder) {
+  const ir::BatchCall call{equation.params, operands, batched, axis.size, axis, builder};
+  ir::VmapValues values;
   if (equation.primitive->nested) {
     values = equation.primitive->nested->batching(call);
   } else {
@@ -28,9 +28,9 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
     values.batched.assign(values.outputs.size(), true);
   }
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {
-    const Value& result = values.outputs[i];
+    const ir::Value& result = values.outputs[i];
     if (!values.batched[i]) continue;
-    const bool any_size = is_placement(*equation.primitive);
+    const bool any_size = ir::is_placement(*equation.primitive);
     if (result.aval().shape.empty() || (result.aval().shape.front() != axis.size && !any_size)) {
       fail_internally("[{}] its batching rule gave {} for a mapped dimension of {}", equation.primitive->name,
                       to_string(result.aval()), axis.size);
@@ -43,18 +43,18 @@ VmapValues batch(const Equation& equation, std::span<const Value> operands, std:
 /// devices, each device has fewer examples.
 class Regions {
  public:
-  Regions(const Program& program, const MappedAxis& axis)
+  Regions(const ir::Program& program, const ir::MappedAxis& axis)
       : all_{axis}, of_(program.variables.size(), nullptr) {}
 
-  const MappedAxis& outer() const { return all_.front(); }
-  bool batched(Var var) const { return of_[at(var)] != nullptr; }
-  void set(Var var, const MappedAxis* region) { of_[at(var)] = region; }
+  const ir::MappedAxis& outer() const { return all_.front(); }
+  bool batched(ir::Var var) const { return of_[at(var)] != nullptr; }
+  void set(ir::Var var, const ir::MappedAxis* region) { of_[at(var)] = region; }
 
   /// The axis of the equation's batched operands; the outer one if there are none.
-  const MappedAxis& of(const Equation& equation) const {
-    const MappedAxis* found = nullptr;
-    for (Var var : equation.inputs) {
-      const MappedAxis* region = of_[at(var)];
+  const ir::MappedAxis& of(const ir::Equation& equation) const {
+    const ir::MappedAxis* found = nullptr;
+    for (ir::Var var : equation.inputs) {
+      const ir::MappedAxis* region = of_[at(var)];
       if (region == nullptr || region == found) continue;
       if (found != nullptr) {
         fail<TraceError>(
@@ -68,45 +68,47 @@ class Regions {
   }
 
   /// Where a placement leads from a region.
-  const MappedAxis& behind(const Equation& placement, const MappedAxis& from, const Value& result) {
+  const ir::MappedAxis& behind(const ir::Equation& placement, const ir::MappedAxis& from,
+                               const ir::Value& result) {
     if (from.spmd_axes.empty() && from.varying.empty()) return from;
-    MappedAxis to = from;
+    ir::MappedAxis to = from;
     to.size = result.aval().shape.front();
-    const std::vector<std::string> split = examples_axes(placement, from);
-    if (placement.primitive == &to_local_p()) to.varying = both(from.varying, split);
-    if (placement.primitive == &to_global_p()) to.varying = minus(from.varying, split);
-    for (const MappedAxis& known : all_) {
+    const std::vector<std::string> split = ir::examples_axes(placement, from);
+    if (placement.primitive == &ir::to_local_p()) to.varying = ir::both(from.varying, split);
+    if (placement.primitive == &ir::to_global_p()) to.varying = ir::minus(from.varying, split);
+    for (const ir::MappedAxis& known : all_) {
       if (known.size == to.size && known.varying == to.varying) return known;
     }
     return all_.emplace_back(std::move(to));
   }
 
  private:
-  static std::size_t at(Var var) { return static_cast<std::size_t>(var); }
+  static std::size_t at(ir::Var var) { return static_cast<std::size_t>(var); }
 
-  std::deque<MappedAxis> all_;
-  std::vector<const MappedAxis*> of_;  // of each variable; none where it is the same for all examples
+  std::deque<ir::MappedAxis> all_;
+  std::vector<const ir::MappedAxis*> of_;  // of each variable; none where it is the same for all examples
 };
 
 }  // namespace
 
-VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
-                       const std::vector<bool>& in_batched, const MappedAxis& axis) {
+ir::VmapValues inline_vmap(ir::Builder& builder, const ir::Program& program,
+                           std::span<const ir::Value> inputs, const std::vector<bool>& in_batched,
+                           const ir::MappedAxis& axis) {
   check_flags("vmap", program, in_batched);
   Bindings env("vmap", program, inputs);
   Regions regions(program, axis);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (in_batched[i]) regions.set(program.inputs[i], &regions.outer());
   }
-  for (const Equation& equation : program.equations) {
+  for (const ir::Equation& equation : program.equations) {
     CallSiteScope site(equation.site);
     const std::size_t n = equation.inputs.size();
     auto flags = std::make_unique<bool[]>(n);
     for (std::size_t i = 0; i < n; ++i) flags[i] = regions.batched(equation.inputs[i]);
     const std::span<const bool> which(flags.get(), n);
     const bool any = std::ranges::find(which, true) != which.end();
-    const std::vector<Value> operands = env.all(equation.inputs);
-    const MappedAxis& region = regions.of(equation);
+    const std::vector<ir::Value> operands = env.all(equation.inputs);
+    const ir::MappedAxis& region = regions.of(equation);
     const bool collective = names_axis(equation, axis.name);
     const bool holds = !collective && holds_collective(equation, axis.name);
     if ((collective || holds) && &region != &regions.outer()) {
@@ -115,7 +117,7 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
           "{}); do it outside of shard_map, or over the mesh axis",
           equation.primitive->name, axis.name, equation.site.to_string());
     }
-    VmapValues results;
+    ir::VmapValues results;
     if (collective) {
       auto [result, batched] = collective_over_examples(equation, operands, which, region, builder);
       results = {{result}, {batched}};
@@ -128,27 +130,28 @@ VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const
     for (std::size_t i = 0; i < results.outputs.size(); ++i) {
       env.set(equation.outputs[i], results.outputs[i]);
       if (!results.batched[i]) continue;
-      const bool placement = is_placement(*equation.primitive);
+      const bool placement = ir::is_placement(*equation.primitive);
       regions.set(equation.outputs[i],
                   placement ? &regions.behind(equation, region, results.outputs[i]) : &region);
     }
   }
-  VmapValues values{env.all(program.outputs), {}};
-  for (Var var : program.outputs) values.batched.push_back(regions.batched(var));
+  ir::VmapValues values{env.all(program.outputs), {}};
+  for (ir::Var var : program.outputs) values.batched.push_back(regions.batched(var));
   return values;
 }
 
-Program vmap(const Program& program, const std::vector<bool>& in_batched, const MappedAxis& axis) {
+ir::Program vmap(const ir::Program& program, const std::vector<bool>& in_batched,
+                 const ir::MappedAxis& axis) {
   check_flags("vmap", program, in_batched);
-  Builder builder(program.name);
-  std::vector<Value> inputs;
+  ir::Builder builder(program.name);
+  std::vector<ir::Value> inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     Aval aval = program.aval(program.inputs[i]);
     inputs.push_back(builder.input(in_batched[i] ? stacked(std::move(aval), axis) : std::move(aval)));
   }
-  VmapValues values = inline_vmap(builder, program, inputs, in_batched, axis);
+  ir::VmapValues values = inline_vmap(builder, program, inputs, in_batched, axis);
   for (std::size_t i = 0; i < values.outputs.size(); ++i) {
-    if (!values.batched[i]) values.outputs[i] = rules::broadcast_leading(values.outputs[i], axis.size);
+    if (!values.batched[i]) values.outputs[i] = ir::rules::broadcast_leading(values.outputs[i], axis.size);
   }
   return eliminate_dead_code(builder.finish(values.outputs));
 }

@@ -13,11 +13,12 @@ namespace lockstep::transforms {
 /// depends on no batched input. Collectives over the axis's name, in the program and in the programs of its
 /// equations, are between the examples: they become operations on the dimension. Throws TraceError for
 /// unsupported ones (over groups, or over several axes unless it is a sum, maximum or minimum).
-Program vmap(const Program& program, const std::vector<bool>& in_batched, const MappedAxis& axis);
+ir::Program vmap(const ir::Program& program, const std::vector<bool>& in_batched, const ir::MappedAxis& axis);
 
 /// Adds the program's equations for all examples to `builder`. Batching rules of primitives that contain
 /// programs pass the axis of their call.
-VmapValues inline_vmap(Builder& builder, const Program& program, std::span<const Value> inputs,
-                       const std::vector<bool>& in_batched, const MappedAxis& axis);
+ir::VmapValues inline_vmap(ir::Builder& builder, const ir::Program& program,
+                           std::span<const ir::Value> inputs, const std::vector<bool>& in_batched,
+                           const ir::MappedAxis& axis);
 
 }  // namespace lockstep::transforms

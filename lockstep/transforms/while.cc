@@ -12,12 +12,11 @@
 #include "lockstep/transforms/nested.h"
 #include "lockstep/transforms/vmap.h"
 
-namespace lockstep {
+namespace lockstep::transforms {
 namespace {
 
-using namespace transforms;
 using Flags = std::vector<bool>;
-constexpr int kEquation = NestedLink::kEquation;
+constexpr int kEquation = ir::NestedLink::kEquation;
 
 /// The places of the operands: the condition's constants, the body's, the carry.
 struct Layout {
@@ -31,14 +30,14 @@ struct Layout {
         num_body_consts(static_cast<std::size_t>(p.body_consts)) {}
 };
 
-OpParams params_of(ProgramPtr condition, ProgramPtr body, std::size_t condition_consts,
-                   std::size_t body_consts) {
-  return OpParams::of(WhileParams{std::move(condition), std::move(body),
-                                  static_cast<std::int64_t>(condition_consts),
-                                  static_cast<std::int64_t>(body_consts)});
+ir::OpParams params_of(ProgramPtr condition, ProgramPtr body, std::size_t condition_consts,
+                       std::size_t body_consts) {
+  return ir::OpParams::of(WhileParams{std::move(condition), std::move(body),
+                                      static_cast<std::int64_t>(condition_consts),
+                                      static_cast<std::int64_t>(body_consts)});
 }
 
-std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) {
+std::vector<Aval> shape(std::span<const Aval> operands, const ir::OpParams& params) {
   const auto& p = params.as<WhileParams>();
   const Layout at(p);
   const std::vector<Aval> condition = p.condition->output_avals();
@@ -53,9 +52,9 @@ std::vector<Aval> shape(std::span<const Aval> operands, const OpParams& params) 
   return p.body->output_avals();
 }
 
-std::vector<NestedLink> links(const OpParams& params) {
+std::vector<ir::NestedLink> links(const ir::OpParams& params) {
   const Layout at(params.as<WhileParams>());
-  std::vector<NestedLink> links;
+  std::vector<ir::NestedLink> links;
   for (std::size_t i = 0; i < at.operands; ++i) {
     if (i < at.body_consts) links.push_back({kEquation, i, 0, i});
     if (i >= at.carry) links.push_back({kEquation, i, 0, at.body_consts + i - at.carry});
@@ -70,7 +69,7 @@ std::vector<NestedLink> links(const OpParams& params) {
 }
 
 /// The loop with tangents as a further part of the carry; they decide nothing.
-JvpValues derive(const NestedJvpCall& call) {
+ir::JvpValues derive(const ir::NestedJvpCall& call) {
   const auto& p = call.params.as<WhileParams>();
   const Layout at(p);
   const Flags wrt =
@@ -100,7 +99,7 @@ JvpValues derive(const NestedJvpCall& call) {
 
   Inner body(p.body->name);
   inputs.clear();
-  Tangents tangents(p.body->inputs.size());
+  ir::Tangents tangents(p.body->inputs.size());
   auto add = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) inputs.push_back(body.input(input_aval(*p.body, i)));
     for (std::size_t i = from; i < to; ++i) {
@@ -109,7 +108,7 @@ JvpValues derive(const NestedJvpCall& call) {
   };
   add(0, at.num_body_consts);
   add(at.num_body_consts, p.body->inputs.size());
-  const JvpValues values = inline_jvp(body.builder(), *p.body, inputs, tangents);
+  const ir::JvpValues values = inline_jvp(body.builder(), *p.body, inputs, tangents);
   Values outputs = values.outputs;
   for (std::size_t k = 0; k < at.num_carry; ++k) {
     if (wrt[at.num_body_consts + k])
@@ -119,7 +118,7 @@ JvpValues derive(const NestedJvpCall& call) {
   const Values results = emit_nested(
       call.builder, while_p(), params_of(new_condition, new_body, at.body_consts, body_consts), operands);
   // There is no reverse derivative; if it is not needed, the loop of the tangents is removed as dead code.
-  JvpValues out;
+  ir::JvpValues out;
   out.outputs = call.linearize
                     ? emit_nested(call.builder, while_p(), call.params, call.inputs)
                     : Values(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(at.num_carry));
@@ -131,7 +130,7 @@ JvpValues derive(const NestedJvpCall& call) {
   return out;
 }
 
-Tangents transpose(const TransposeCall&) {
+ir::Tangents transpose(const ir::TransposeCall&) {
   fail<TraceError>(
       "[while_loop] has no reverse derivative, because its number of steps is unknown (at {}); use scan, or "
       "fori_loop with bounds that are C++ numbers, or take the forward derivative with jvp or jacfwd",
@@ -141,7 +140,7 @@ Tangents transpose(const TransposeCall&) {
 /// If the condition differs between the examples, the loop runs until it is false for all, and examples for
 /// which it is false keep their carry. A carry is batched if its initial value is, if a step makes it so, or
 /// if the condition differs; found by tracing until no other one becomes batched.
-VmapValues batching(const BatchCall& call) {
+ir::VmapValues batching(const ir::BatchCall& call) {
   const auto& p = call.params.as<WhileParams>();
   const Layout at(p);
   const auto consts = static_cast<std::ptrdiff_t>(at.body_consts);
@@ -154,12 +153,12 @@ VmapValues batching(const BatchCall& call) {
     for (std::size_t k = 0; k < at.num_carry; ++k)
       condition_flags[at.body_consts + k] = body_flags[at.num_body_consts + k];
     Inner condition(p.condition->name);
-    VmapValues go_on = inline_vmap(condition.builder(), *p.condition,
-                                   inputs_of(condition, *p.condition, condition_flags, call.axis),
-                                   condition_flags, call.axis);
+    ir::VmapValues go_on = inline_vmap(condition.builder(), *p.condition,
+                                       inputs_of(condition, *p.condition, condition_flags, call.axis),
+                                       condition_flags, call.axis);
     const bool differs = go_on.batched[0];
     if (differs) {
-      go_on.outputs[0] = lax::reduce_or(go_on.outputs[0], {0});
+      go_on.outputs[0] = ir::lax::reduce_or(go_on.outputs[0], {0});
       const auto carry = body_flags.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts);
       const bool all = std::find(carry, body_flags.end(), false) == body_flags.end();
       std::fill(carry, body_flags.end(), true);
@@ -178,17 +177,17 @@ VmapValues batching(const BatchCall& call) {
     }
     const std::size_t num_body_consts = conditions.size() + at.num_body_consts;
     const Values inputs = inputs_of(body, *p.body, body_flags, call.axis);
-    VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.axis);
+    ir::VmapValues next = inline_vmap(body.builder(), *p.body, inputs, body_flags, call.axis);
     if (widen(body_flags, at.num_body_consts, next, at.num_carry, call.axis)) continue;
     if (differs) {
       conditions.insert(conditions.end(), inputs.begin() + static_cast<std::ptrdiff_t>(at.num_body_consts),
                         inputs.end());
-      const Value runs =
+      const ir::Value runs =
           inline_vmap(body.builder(), *p.condition, conditions, condition_flags, call.axis).outputs[0];
       for (std::size_t k = 0; k < at.num_carry; ++k) {
-        const Value& old = inputs[at.num_body_consts + k];
+        const ir::Value& old = inputs[at.num_body_consts + k];
         next.outputs[k] =
-            lax::select(lax::broadcast_in_dim(runs, old.aval().shape, {0}), next.outputs[k], old);
+            ir::lax::select(ir::lax::broadcast_in_dim(runs, old.aval().shape, {0}), next.outputs[k], old);
       }
     }
     const ProgramPtr new_body = body.finish(next.outputs);
@@ -197,7 +196,8 @@ VmapValues batching(const BatchCall& call) {
     if (differs) operands.insert(operands.end(), call.inputs.begin(), call.inputs.begin() + consts);
     for (std::size_t i = at.body_consts; i < at.operands; ++i) {
       const bool broadcast = body_flags[i - at.body_consts] && !call.batched[i];
-      operands.push_back(broadcast ? rules::broadcast_leading(call.inputs[i], call.size) : call.inputs[i]);
+      operands.push_back(broadcast ? ir::rules::broadcast_leading(call.inputs[i], call.size)
+                                   : call.inputs[i]);
     }
     return {emit_nested(call.builder, while_p(),
                         params_of(new_condition, new_body, at.body_consts, num_body_consts), operands),
@@ -205,7 +205,7 @@ VmapValues batching(const BatchCall& call) {
   }
 }
 
-PrunedEquation prune(const OpParams& params, const Flags& used) {
+ir::PrunedEquation prune(const ir::OpParams& params, const Flags& used) {
   const auto& p = params.as<WhileParams>();
   const Layout at(p);
   const Flags condition = live_inputs(*p.condition, {true});
@@ -233,53 +233,54 @@ PrunedEquation prune(const OpParams& params, const Flags& used) {
           operands, carry};
 }
 
-std::vector<std::string> write(Lowering& out, const Equation& e) {
+std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<WhileParams>();
   const Layout at(p);
-  Lowering::Names initial, condition_consts, body_consts;
+  ir::Lowering::Names initial, condition_consts, body_consts;
   std::vector<std::string> types;
   for (std::size_t i = 0; i < at.operands; ++i) {
     auto& names = i < at.body_consts ? condition_consts : i < at.carry ? body_consts : initial;
     names.push_back(out.operand(e, i));
     if (i >= at.carry) types.push_back(out.operand_type(e, i));
   }
-  auto with = [](Lowering::Names names, const Lowering::Names& values) {
+  auto with = [](ir::Lowering::Names names, const ir::Lowering::Names& values) {
     names.insert(names.end(), values.begin(), values.end());
     return names;
   };
   return out.loop(
       initial, types,
-      [&](const Lowering::Names& values) {
+      [&](const ir::Lowering::Names& values) {
         return out.inlined(*p.condition, with(condition_consts, values)).front();
       },
-      [&](const Lowering::Names& values) { return out.inlined(*p.body, with(body_consts, values)); });
+      [&](const ir::Lowering::Names& values) { return out.inlined(*p.body, with(body_consts, values)); });
 }
 
 }  // namespace
 
-const Primitive& while_p() {
-  static const Primitive p = {
+const ir::Primitive& while_p() {
+  static const ir::Primitive p = {
       .name = "while",
       .shape = shape,
       .sharding = whole,
-      .jvp = nested_jvp,
+      .jvp = ir::nested_jvp,
       .transpose = transpose,
-      .batching = nested_batching,
-      .flops = flops_of_programs,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
+      .batching = ir::nested_batching,
+      .flops = ir::flops_of_programs,
+      .zero_padding = ir::ZeroPadding::kCounts,
+      .exchange = ir::no_exchange,
       .lower = write,
       .sets_varying = true,
-      .nested = NestedRules{
-          .programs = [](const OpParams& params) -> std::vector<NestedProgram> {
+      .nested = ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
             const auto& p = params.as<WhileParams>();
             return {{p.condition, std::nullopt}, {p.body, std::nullopt}};
           },
           .links = links,
           .with_programs =
-              [](const OpParams& params, std::vector<ProgramPtr> programs) {
+              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
                 const auto& p = params.as<WhileParams>();
-                return OpParams::of(WhileParams{programs[0], programs[1], p.condition_consts, p.body_consts});
+                return ir::OpParams::of(
+                    WhileParams{programs[0], programs[1], p.condition_consts, p.body_consts});
               },
           .jvp = derive,
           .batching = batching,
@@ -288,4 +289,4 @@ const Primitive& while_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::transforms

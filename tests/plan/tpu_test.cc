@@ -58,7 +58,7 @@ TEST_F(Tpu, CompilesPrimitives) {
     for (const test::Example& example : test::all_examples()) {
       const std::string_view name = example.primitive->name;
       if (!test::all_asked() && (some.count(name) == 0 || compiled.count(name) != 0)) continue;
-      LowerOptions options;
+      ir::LowerOptions options;
       options.axes = test::example_axes();
       options.native_collectives = true;
       options.for_cpu = false;
@@ -78,34 +78,34 @@ TEST_F(Tpu, CompilesPrimitives) {
 }
 
 TEST_F(Tpu, CompilesCollectivesOverGroupsOfTwoAndThreeDimensions) {
-  using Function = std::function<Value(Value)>;
+  using Function = std::function<ir::Value(ir::Value)>;
   const std::pair<const char*, Function> all[] = {
       {"psum",
-       [](Value x) {
-         return lax::psum(x, {"a", "c"});
+       [](ir::Value x) {
+         return ir::lax::psum(x, {"a", "c"});
        }},
-      {"pmax", [](Value x) { return lax::pmax(x, "b"); }},
-      {"pmin", [](Value x) { return lax::pmin(x, "a"); }},
-      {"all_gather", [](Value x) { return lax::all_gather(x, "b", 1); }},
-      {"psum_scatter", [](Value x) { return lax::psum_scatter(x, "b", 0); }},
-      {"all_to_all", [](Value x) { return lax::all_to_all(x, "b", 0, 1); }},
+      {"pmax", [](ir::Value x) { return ir::lax::pmax(x, "b"); }},
+      {"pmin", [](ir::Value x) { return ir::lax::pmin(x, "a"); }},
+      {"all_gather", [](ir::Value x) { return ir::lax::all_gather(x, "b", 1); }},
+      {"psum_scatter", [](ir::Value x) { return ir::lax::psum_scatter(x, "b", 0); }},
+      {"all_to_all", [](ir::Value x) { return ir::lax::all_to_all(x, "b", 0, 1); }},
       {"ppermute",
-       [](Value x) {
-         return lax::ppermute(x, "b", {{0, 1}, {1, 0}});
+       [](ir::Value x) {
+         return ir::lax::ppermute(x, "b", {{0, 1}, {1, 0}});
        }},
-      {"axis_index", [](Value x) { return lax::axis_index(x, "a"); }},
+      {"axis_index", [](ir::Value x) { return ir::lax::axis_index(x, "a"); }},
   };
   for (const std::string& topology : test::topologies()) {
     const auto described = describe(topology);
     const auto size = static_cast<std::int64_t>(described.devices.size());
-    const AxisEnv mesh({{"a", size / 8}, {"b", 4}, {"c", 2}});
+    const ir::AxisEnv mesh({{"a", size / 8}, {"b", 4}, {"c", 2}});
     for (const auto& [name, function] : all) {
       SCOPED_TRACE(topology + " " + name);
-      AxisEnvScope axes(mesh);
-      Builder builder(name);
-      const Value x = builder.input({DType::kF32, {8, 4}, false, {"a", "b", "c"}});
-      const Program program = builder.finish(std::vector{function(x)});
-      LowerOptions options;
+      ir::AxisEnvScope axes(mesh);
+      ir::Builder builder(name);
+      const ir::Value x = builder.input({DType::kF32, {8, 4}, false, {"a", "b", "c"}});
+      const ir::Program program = builder.finish(std::vector{function(x)});
+      ir::LowerOptions options;
       options.axes = mesh;
       options.native_collectives = true;
       const auto compiled = described.topology->compile(lower(program, options).stablehlo, on_all(described));

@@ -11,7 +11,7 @@
 /// The functions of lockstep::lax call primitives. They are strict, as in jax.lax: without dtype promotion
 /// and broadcasting. They work on `Value`s, in the rules of primitives and in transforms, and on `Array`s, in
 /// a user's code: on any type that has an aval() and overloads apply_primitive and apply_primitive_like.
-namespace lockstep::lax {
+namespace lockstep::ir::lax {
 
 template <class V>
 concept Operand = requires(const V& v) {
@@ -30,4 +30,4 @@ V apply1(const Primitive& primitive, std::initializer_list<V> inputs) {
   return apply1<V>(primitive, OpParams(), inputs);
 }
 
-}  // namespace lockstep::lax
+}  // namespace lockstep::ir::lax

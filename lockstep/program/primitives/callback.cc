@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 struct Names {
@@ -179,4 +179,4 @@ std::vector<std::vector<int>> examples_of(std::string_view text) {
   return examples;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

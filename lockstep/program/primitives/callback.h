@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/apply.h"
 #include "lockstep/program/vmap_method.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// An array in this process's memory, in row-major order.
 struct HostBuffer {
@@ -69,4 +69,4 @@ inline constexpr std::string_view kCallbackTarget = "lockstep_callback";
 std::string examples_text(const std::vector<std::vector<int>>& examples);
 std::vector<std::vector<int>> examples_of(std::string_view text);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

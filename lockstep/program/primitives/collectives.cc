@@ -9,7 +9,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using collectives::Collective;
@@ -589,4 +589,4 @@ std::int64_t group_size(const AxisNames& axes, const IndexGroups& groups) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -5,7 +5,7 @@
 #include "lockstep/program/axis_sets.h"
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Operations between devices along named mesh axes.
 const Primitive& psum_p();
@@ -130,7 +130,7 @@ V all_to_all(const V& x, AxisNames axes, std::int64_t split_dimension, std::int6
 /// Sends x from the source to the target of each pair; devices that are no target get zeros.
 template <Operand V>
 V ppermute(const V& x, AxisNames axes, std::vector<std::pair<int, int>> pairs) {
-  std::int64_t n = axis_size(axes);
+  std::int64_t n = lax::axis_size(axes);
   return apply1<V>(ppermute_p(), OpParams::of(PermuteParams{std::move(axes.names), n, std::move(pairs)}),
                    {x});
 }
@@ -142,4 +142,4 @@ V axis_index(const V& like, AxisNames axes) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

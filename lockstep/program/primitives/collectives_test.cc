@@ -8,7 +8,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/testing/errors.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using collectives::Kind;
@@ -176,4 +176,4 @@ TEST(Collectives, TracedForAnotherNumberOfDevices_AreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -8,7 +8,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::elementwise;
@@ -106,4 +106,4 @@ void lax::internal::check_parts(const Aval& x, const Shape& parts, std::int64_t 
       count, name(x.dtype), name(to), to_string(x), CallSiteScope::current().to_string());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

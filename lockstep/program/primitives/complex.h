@@ -9,7 +9,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Complex numbers and their parts, and bit patterns of numbers.
 const Primitive& complex_p();
@@ -93,4 +93,4 @@ V clz(const V& x) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

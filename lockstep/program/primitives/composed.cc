@@ -12,7 +12,7 @@
 
 // Elementwise functions that are composed of others, with a derivative that their composition would not have
 // at poles and kinks.
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::binary_jvp;
@@ -333,4 +333,4 @@ const Primitive& logit_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

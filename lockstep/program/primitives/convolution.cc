@@ -14,7 +14,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/windowed.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -407,4 +407,4 @@ const Primitive& conv_general_dilated_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

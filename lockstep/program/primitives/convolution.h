@@ -6,7 +6,7 @@
 
 #include "lockstep/program/primitives/window.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& conv_general_dilated_p();
 
@@ -44,4 +44,4 @@ V conv_general_dilated(const V& lhs, const V& rhs, ConvParams params) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

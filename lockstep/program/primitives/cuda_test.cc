@@ -7,7 +7,7 @@
 #include "lockstep/pjrt/test_cuda.h"
 #include "lockstep/program/test_examples.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 class Cuda : public ::testing::Test {
@@ -64,4 +64,4 @@ TEST_F(Cuda, CompilesEveryCollectiveForDevicesOfTwoProcesses) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

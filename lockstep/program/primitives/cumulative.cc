@@ -11,7 +11,7 @@
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/program/primitives/window_text.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -334,4 +334,4 @@ const Primitive& cumlogsumexp_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

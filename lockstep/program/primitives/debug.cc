@@ -6,7 +6,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 /// As an MLIR string literal.
@@ -94,4 +94,4 @@ const Primitive& debug_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Passes its operands to the host when the program runs, in program order, to print them or to check that
 /// they are finite. Has no results.
@@ -25,4 +25,4 @@ inline constexpr std::string_view kDebugTarget = "lockstep_debug";
 /// Throws ShapeError unless the format has as many "{}" as there are operands.
 void check_debug_format(const std::string& format, std::size_t operands);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

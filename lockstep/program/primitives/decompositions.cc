@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/matrices.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using namespace matrices;
@@ -315,4 +315,4 @@ const Primitive& householder_product_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

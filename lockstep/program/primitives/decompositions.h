@@ -8,7 +8,7 @@
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/sort.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// More decompositions of matrices, which are the last two dimensions of f32 or f64 operands; the dimensions
 /// before are batch dimensions. On CPUs LAPACK computes them if it is installed. Otherwise lu and svd are
@@ -115,4 +115,4 @@ V lu_solve(const V& lu, const V& permutation, const V& b, bool transposed = fals
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

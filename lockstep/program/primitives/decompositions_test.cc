@@ -10,7 +10,7 @@
 
 // Without LAPACK decompositions are composed of other operations: what they give then is what they give with
 // it.
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using namespace test;
@@ -158,4 +158,4 @@ TEST(Decompositions, OtherDTypesAndShapes_AreRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -12,7 +12,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Dimensions = std::vector<std::int64_t>;
@@ -273,4 +273,4 @@ const Primitive& dot_general_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -6,7 +6,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& dot_general_p();
 
@@ -28,4 +28,4 @@ V dot_general(const V& lhs, const V& rhs, DotGeneralParams dimensions) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

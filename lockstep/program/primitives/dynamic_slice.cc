@@ -13,7 +13,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::check_rank;
@@ -364,4 +364,4 @@ const Primitive& dynamic_update_slice_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -8,7 +8,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::binary_jvp;
@@ -503,4 +503,4 @@ const Primitive& stop_gradient_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// The elementwise primitives.
 const Primitive& neg_p();
@@ -236,4 +236,4 @@ V stop_gradient(const V& x) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

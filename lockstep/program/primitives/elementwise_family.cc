@@ -5,7 +5,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 namespace {
 
 /// The sum of two terms of which either may be zero.
@@ -80,4 +80,4 @@ Jvp binary_jvp(Term by_x, Term by_y) {
   };
 }
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

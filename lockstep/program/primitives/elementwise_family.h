@@ -8,7 +8,7 @@
 #include "lockstep/program/primitive.h"
 
 /// The common parts of the families of elementwise primitives.
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 
 /// The dtypes that an operation supports.
 enum class Takes {
@@ -51,4 +51,4 @@ Primitive elementwise(Elementwise op);
 using Term = std::function<Value(const Value& t, const JvpCall& call)>;
 Jvp binary_jvp(Term by_x, Term by_y);
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

@@ -12,7 +12,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 const FfiCallParams& params_of(const OpParams& params) { return params.as<FfiCallParams>(); }
@@ -156,4 +156,4 @@ const Primitive& ffi_call_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

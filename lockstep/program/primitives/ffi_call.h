@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/callback.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// A call of a kernel by XLA's foreign function interface. Each device calls it on whole operands, or, with a
 /// sharding rule, on its parts of them.
@@ -23,4 +23,4 @@ struct FfiCallParams {
   std::optional<std::vector<std::int64_t>> reduced = std::nullopt;  ///< factors over which results are summed
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

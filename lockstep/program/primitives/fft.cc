@@ -11,7 +11,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 FftType type_of(const FftParams& params) { return static_cast<FftType>(params.type); }
@@ -131,4 +131,4 @@ const Primitive& fft_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& fft_p();
 
@@ -32,4 +32,4 @@ V fft(const V& x, FftType type, std::vector<std::int64_t> lengths) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -6,7 +6,7 @@
 #include "lockstep/program/primitives/indexed_dims.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -207,4 +207,4 @@ const Primitive& gather_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

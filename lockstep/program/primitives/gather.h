@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Moving elements by index. `gather` clamps indices out of bounds; the scatters drop an update that is not
 /// completely within the operand.
@@ -199,4 +199,4 @@ V take_along_axis(const V& x, const V& indices, std::int64_t axis, GatherScatter
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

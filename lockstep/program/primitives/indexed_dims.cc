@@ -6,7 +6,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace indexed {
 namespace {
 
@@ -159,4 +159,4 @@ Shape scatter_slice_sizes(const Shape& operand, const Shape& updates,
   return sizes;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

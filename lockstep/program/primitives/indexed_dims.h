@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/gather.h"
 
 /// The common parts of gather and the scatters; a scatter's dimension numbers use gather's names.
-namespace lockstep::indexed {
+namespace lockstep::ir::indexed {
 
 bool contains(const std::vector<std::int64_t>& dims, std::int64_t d);
 
@@ -44,4 +44,4 @@ std::string mlir(
     const std::vector<std::pair<std::string_view, const std::vector<std::int64_t>*>>& dimension_lists,
     std::int64_t index_vector_dim);
 
-}  // namespace lockstep::indexed
+}  // namespace lockstep::ir::indexed

@@ -12,7 +12,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using namespace matrices;
@@ -253,4 +253,4 @@ const Primitive& eigh_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Decompositions of matrices, which are the last two dimensions of f32 or f64 operands; the dimensions
 /// before are batch dimensions. On CPUs LAPACK computes them if it is installed; otherwise XLA expands each
@@ -48,4 +48,4 @@ std::vector<V> eigh(const V& x) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -17,7 +17,7 @@
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep::composed {
+namespace lockstep::ir::composed {
 namespace {
 
 using namespace matrices;
@@ -220,4 +220,4 @@ Lowering::Names lu(Lowering& out, const std::string& matrices, const Aval& x) {
   return {last[1], last[2], last[3]};
 }
 
-}  // namespace lockstep::composed
+}  // namespace lockstep::ir::composed

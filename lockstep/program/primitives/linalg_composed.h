@@ -4,7 +4,7 @@
 #include "lockstep/program/lowering.h"
 
 /// Decompositions without LAPACK, composed of other primitives.
-namespace lockstep::composed {
+namespace lockstep::ir::composed {
 
 /// A program that refines eigenvectors and eigenvalues of symmetric matrices; its inputs are the matrices, v
 /// and w.
@@ -16,4 +16,4 @@ Program svd(const Aval& x, bool vectors);
 /// The results of lu_p for the matrices with this name.
 Lowering::Names lu(Lowering& out, const std::string& matrices, const Aval& x);
 
-}  // namespace lockstep::composed
+}  // namespace lockstep::ir::composed

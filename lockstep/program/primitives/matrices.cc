@@ -11,7 +11,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep::matrices {
+namespace lockstep::ir::matrices {
 namespace {
 
 /// 1 where the comparison `row how column` is true, else 0, with x's shape and dtype.
@@ -129,4 +129,4 @@ void fail_without_lapack(std::string_view operation, bool for_cpu) {
       operation, lapack::description(), site);
 }
 
-}  // namespace lockstep::matrices
+}  // namespace lockstep::ir::matrices

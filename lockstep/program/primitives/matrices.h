@@ -9,7 +9,7 @@
 
 /// Shared by the rules of decompositions. The last two dimensions are matrices; the dimensions before are
 /// batch dimensions.
-namespace lockstep::matrices {
+namespace lockstep::ir::matrices {
 
 /// Throws DTypeError unless x is f32 or f64, and ShapeError unless it has matrices, or, with `square`, square
 /// matrices.
@@ -57,4 +57,4 @@ std::string triangle(Lowering& out, const std::string& x, DType dtype, const Sha
 /// Throws the Error of a routine that needs LAPACK, with the user's line.
 [[noreturn]] void fail_without_lapack(std::string_view operation, bool for_cpu);
 
-}  // namespace lockstep::matrices
+}  // namespace lockstep::ir::matrices

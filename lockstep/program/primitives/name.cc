@@ -4,7 +4,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& name_p() {
   static const Primitive p = {
@@ -26,4 +26,4 @@ const Primitive& name_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

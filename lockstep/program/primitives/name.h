@@ -6,7 +6,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& name_p();
 
@@ -24,4 +24,4 @@ V name(const V& x, std::string name) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -10,7 +10,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Axes = std::vector<std::string>;
@@ -220,4 +220,4 @@ bool is_placement(const Primitive& primitive) {
          &primitive == &sharding_constraint_p();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

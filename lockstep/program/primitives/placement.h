@@ -5,7 +5,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Operations that determine the sharding of a global array over a mesh. The partitioner implements them by
 /// resharding the array; the program of one device does not contain them.
@@ -66,4 +66,4 @@ V sharding_constraint(const V& x, PlacementParams placement) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -7,7 +7,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 constexpr std::int64_t kKeyParity = 0x1BD11BDA;
@@ -77,4 +77,4 @@ const Primitive& threefry2x32_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& threefry2x32_p();
 
@@ -20,4 +20,4 @@ std::pair<V, V> threefry2x32(const V& key0, const V& key1, const V& count0, cons
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -11,7 +11,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/window_text.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Combine = ShardingRule::Combine;
@@ -416,4 +416,4 @@ const Primitive& argmin_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

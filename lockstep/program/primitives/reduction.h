@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Reductions over dimensions.
 const Primitive& reduce_sum_p();
@@ -72,4 +72,4 @@ V argmin(const V& x, std::int64_t axis, DType index_dtype = DType::kI32) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

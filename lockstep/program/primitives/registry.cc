@@ -24,7 +24,7 @@
 #include "lockstep/program/primitives/top_k.h"
 #include "lockstep/program/primitives/window.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 std::span<const Primitive* const> all_primitives() {
   static const Primitive* const all[] = {
@@ -86,4 +86,4 @@ std::span<const Primitive* const> all_primitives() {
   return all;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -7,7 +7,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& rev_p() {
   static const Primitive p = {
@@ -169,4 +169,4 @@ const Primitive& reduce_precision_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& rev_p();
 const Primitive& rotate_p();
@@ -49,4 +49,4 @@ V reduce_precision(const V& x, std::int64_t exponent_bits, std::int64_t mantissa
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -10,7 +10,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 
 void same_shapes(std::span<const Aval> inputs) {
   for (const Aval& aval : inputs) {
@@ -147,4 +147,4 @@ std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std
   };
 }
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

@@ -9,7 +9,7 @@
 #include "lockstep/program/primitive.h"
 
 /// Rules shared by families of primitives.
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 
 /// Throws ShapeError unless all operands have one shape, and DTypeError unless they have one dtype.
 void same_shapes(std::span<const Aval> inputs);
@@ -68,4 +68,4 @@ std::string within_bounds(Lowering& out, const std::string& places, DType dtype,
 /// Lowers to one StableHLO operation with all operands.
 std::function<std::vector<std::string>(Lowering&, const Equation&)> lower_as(std::string stablehlo);
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

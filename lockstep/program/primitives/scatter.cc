@@ -5,7 +5,7 @@
 #include "lockstep/program/primitives/indexed_dims.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using Combine = ShardingRule::Combine;
@@ -330,4 +330,4 @@ const Primitive& scatter_max_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

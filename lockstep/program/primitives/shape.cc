@@ -8,7 +8,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::check_rank;
@@ -278,4 +278,4 @@ const Primitive& transpose_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

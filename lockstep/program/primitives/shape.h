@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Primitives that create values and move elements.
 const Primitive& full_p();
@@ -164,4 +164,4 @@ V dynamic_update_slice(const V& x, const V& update, std::span<const V> starts) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

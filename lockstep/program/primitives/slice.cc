@@ -12,7 +12,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/windowed.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::check_rank;
@@ -398,4 +398,4 @@ const Primitive& concatenate_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -11,7 +11,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/sort_of_parts.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 std::vector<Aval> sort_shape(std::span<const Aval> inputs, const OpParams& params) {
@@ -235,4 +235,4 @@ const Primitive& sort_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

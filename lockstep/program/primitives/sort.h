@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& sort_p();
 
@@ -40,4 +40,4 @@ std::vector<V> first_sorted(std::span<const V> operands, std::int64_t dimension,
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -8,7 +8,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 /// Merges of one round: Batcher's numbers p and k.
@@ -183,4 +183,4 @@ std::vector<Value> sort_of_parts(const SortParams& params, std::span<const Value
   return PartsSort(params, places, factor).run({operands.begin(), operands.end()});
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

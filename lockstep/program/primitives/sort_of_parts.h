@@ -13,7 +13,7 @@
 /// merge theirs, in the order of Batcher's odd-even merge sort (K. E. Batcher, Sorting networks and their
 /// applications, 1968). The lower device of a pair keeps the first half. A device holds no more than two
 /// parts at a time.
-namespace lockstep {
+namespace lockstep::ir {
 
 /// How many rounds of merges `parts` devices need. The rounds are numbered from 0.
 std::int64_t num_merge_rounds(std::int64_t parts);
@@ -31,4 +31,4 @@ Exchanged exchanged_by_sort(const SortParams& params, std::size_t operand, std::
 std::vector<Value> sort_of_parts(const SortParams& params, std::span<const Value> operands,
                                  const PartPlaces& places, int factor);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

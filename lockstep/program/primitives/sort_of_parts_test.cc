@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 /// By the 0-1 principle, rounds of merges that sort all parts of zeros and ones sort everything.
@@ -53,4 +53,4 @@ TEST(SortOfParts, ReceivesNoMoreThanAnAllGather) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using rules::elementwise;
@@ -253,4 +253,4 @@ const Primitive& polygamma_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

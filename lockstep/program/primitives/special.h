@@ -5,7 +5,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// More elementwise primitives. The plugin has them as CHLO operations, with JAX's polynomials.
 const Primitive& cbrt_p();
@@ -104,4 +104,4 @@ V logaddexp(const V& x, const V& y) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

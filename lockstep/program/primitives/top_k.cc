@@ -12,7 +12,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 std::vector<Aval> top_k_shape(std::span<const Aval> inputs, const OpParams& params) {
@@ -111,4 +111,4 @@ const Primitive& top_k_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 const Primitive& top_k_p();
 
@@ -23,4 +23,4 @@ std::vector<V> top_k(const V& x, std::int64_t k) {
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/program/test_examples.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 namespace {
 
 using namespace test;
@@ -308,4 +308,4 @@ TEST(Threefry, KnownInputs_GiveTheKnownAnswers) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::ir

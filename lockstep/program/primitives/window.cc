@@ -9,7 +9,7 @@
 #include "lockstep/program/primitives/window_text.h"
 #include "lockstep/program/primitives/windowed.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 std::int64_t dilated(std::int64_t size, std::int64_t dilation) {
   return size == 0 ? 0 : (size - 1) * dilation + 1;
@@ -300,4 +300,4 @@ const Primitive& reduce_window_min_p() {
   return p;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

@@ -6,7 +6,7 @@
 #include "lockstep/program/padding.h"
 #include "lockstep/program/primitives/apply.h"
 
-namespace lockstep {
+namespace lockstep::ir {
 
 /// Reductions over moving windows of an array.
 const Primitive& reduce_window_sum_p();
@@ -81,4 +81,4 @@ V cumulative(const Primitive& kind, const V& x, std::int64_t axis, bool reverse 
 }
 
 }  // namespace lax
-}  // namespace lockstep
+}  // namespace lockstep::ir

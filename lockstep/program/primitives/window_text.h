@@ -7,7 +7,7 @@
 #include "lockstep/program/primitives/window.h"
 
 /// Writes reduce_window as StableHLO.
-namespace lockstep {
+namespace lockstep::ir {
 
 class Lowering;
 
@@ -20,4 +20,4 @@ std::string lower_reduce_window(Lowering& out, const Equation& e, const WindowPa
 std::string binary_text(std::string_view result, std::string_view op, std::string_view a, std::string_view b,
                         DType dtype);
 
-}  // namespace lockstep
+}  // namespace lockstep::ir

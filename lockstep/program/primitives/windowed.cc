@@ -6,7 +6,7 @@
 
 #include "lockstep/base/floor_div.h"
 
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 namespace {
 
 /// For devices whose windows begin `step` positions apart, the first one's at the first position of the
@@ -66,4 +66,4 @@ Value brought(Value x, const std::vector<WindowedDim>& dims, const PartPlaces& p
   return x;
 }
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

@@ -11,7 +11,7 @@
 
 /// Sharding rules of operations whose results are computed from windows of the operand's elements: slices,
 /// pads, convolutions, pooling.
-namespace lockstep::rules {
+namespace lockstep::ir::rules {
 
 /// A dimension of a result. Its element i is computed from a window of `extent` positions, beginning at
 /// position i * stride, of the operand's dimension, which has dilation - 1 positions between its elements and
@@ -49,4 +49,4 @@ Value brought(Value x, const std::vector<WindowedDim>& dims, const PartPlaces& p
               const std::optional<Value>& fill, std::vector<std::int64_t>& low,
               std::vector<std::int64_t>& high);
 
-}  // namespace lockstep::rules
+}  // namespace lockstep::ir::rules

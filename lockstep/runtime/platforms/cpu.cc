@@ -56,11 +56,11 @@ class Cpu : public Platform {
   }
 
   void register_handlers(pjrt::Plugin& plugin) const override {
-    plugin.register_ffi_handler(kDebugTarget, "Host", debug_handler());
+    plugin.register_ffi_handler(ir::kDebugTarget, "Host", debug_handler());
     for (const auto& [target, handler] : collectives::collective_handlers())
       plugin.register_ffi_handler(target, "Host", handler);
     open_ffi_targets(plugin);
-    plugin.register_ffi_handler(kCallbackTarget, "Host", callback_handler());
+    plugin.register_ffi_handler(ir::kCallbackTarget, "Host", callback_handler());
     plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
   }
 
@@ -75,7 +75,7 @@ class Cpu : public Platform {
   /// operand element by element, so a program with transposes gets the newer ones; and their code for a
   /// loop's body takes ten times as long, so a program with loops does, too. Small bodies gain nothing from
   /// unrolling, and the compiler takes half of the time without it.
-  pjrt::CompileOptions own_compile_options(const LoweredProgram& program) const override {
+  pjrt::CompileOptions own_compile_options(const ir::LoweredProgram& program) const override {
     pjrt::CompileOptions options;
     if (program.loops) {
       options.backend_options = {"xla_cpu_disable_loop_unrolling"};

@@ -12,7 +12,7 @@ std::vector<int> Platform::used_devices(const Settings& settings, int shown) con
   return chosen_devices(settings.place, /*one_each=*/false, shown);
 }
 
-pjrt::CompileOptions Platform::compile_options(const LoweredProgram& program,
+pjrt::CompileOptions Platform::compile_options(const ir::LoweredProgram& program,
                                                const CompilerOptions& asked) const {
   pjrt::CompileOptions options = own_compile_options(program);
   for (const auto& [name, value] : asked) options.xla_options.insert_or_assign(name, value);

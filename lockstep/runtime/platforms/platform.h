@@ -80,7 +80,7 @@ class Platform {
 
   /// The compile options of a program, without its devices. `asked` are the user's, which go before the
   /// platform's own.
-  pjrt::CompileOptions compile_options(const LoweredProgram& program, const CompilerOptions& asked) const;
+  pjrt::CompileOptions compile_options(const ir::LoweredProgram& program, const CompilerOptions& asked) const;
 
   /// Whether a topology, as named by the user, belongs to this platform: "v5e:4x4" is a TPU topology.
   virtual bool describes(std::string_view topology) const = 0;
@@ -97,7 +97,7 @@ class Platform {
   Platform() = default;
 
  private:
-  virtual pjrt::CompileOptions own_compile_options(const LoweredProgram&) const { return {}; }
+  virtual pjrt::CompileOptions own_compile_options(const ir::LoweredProgram&) const { return {}; }
 };
 
 const Platform& cpu_platform();
