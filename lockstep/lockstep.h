@@ -34,7 +34,6 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpointer.h"
 #include "lockstep/checkpoint/export.h"
-#include "lockstep/checkpoint/restoring.h"
 #include "lockstep/checkpoint/keep.h"
 #include "lockstep/data/csv.h"
 #include "lockstep/data/index_shuffle.h"

@@ -10,6 +10,8 @@
   - Project includes are written from the root: "lockstep/base/error.h", never relative to the file.
   - A header that shows gRPC, protobuf or PJRT is its folder's own: no other folder may include it, not even
     through another header.
+  - What <lockstep/lockstep.h> includes is compiled with every program: none of it includes a large header of the
+    standard library.
 
     check_includes.py [ROOT]         check the tree
     check_includes.py --self-test    prove that each rule is enforced
@@ -79,6 +81,22 @@ def foreign_headers(includes):
     return shown
 
 
+LARGE = {"functional": "lockstep/base/function.h has std::function", "chrono": "lockstep/base/durations.h has durations",
+         **dict.fromkeys(("algorithm", "condition_variable", "fstream", "future", "iostream", "mutex", "ranges", "regex", "set",
+                          "sstream", "thread", "unordered_map"), "only a .cc file may")}
+IN_PARTS = ("lockstep/base/function.h", "lockstep/base/durations.h")
+
+
+def public_headers(includes):
+    """<lockstep/lockstep.h> and what it includes."""
+    found, waiting = set(), {"lockstep/lockstep.h"} & set(includes)
+    while waiting:
+        path = waiting.pop()
+        found.add(path)
+        waiting |= {included for _, _, included in includes[path] if included in includes} - found
+    return found
+
+
 def complaint(path, bracket, included, layers, foreign, includes):
     """Why `path` may not include `included`; None where it may."""
     here = folder_of(path)
@@ -121,6 +139,9 @@ def check(root):
     includes = includes_of(root)
     foreign = foreign_headers(includes)
     complaints = []
+    for path in sorted(public_headers(includes) - set(IN_PARTS)):
+        complaints += [f"{path}:{number}: include of {included} is for every program that includes Lockstep: "
+                       f"{LARGE[included]}" for number, _, included in includes[path] if included in LARGE]
     for path, lines in includes.items():
         for number, bracket, included in lines:
             why = complaint(path, bracket, included, layers, foreign, includes)
@@ -165,6 +186,8 @@ def self_test():
         ("lockstep/array/x.cc", '#include "cli/run.h"\n', "does not exist"),
         ("cli/x.cc", '#include "examples/model.h"\n', "above all layers"),
         ("tests/x.cc", '#include "examples/psum.cc"\n', "above all layers"),
+        ("lockstep/array/array.h", "#include <functional>\n", "lockstep/base/function.h has std::function"),
+        ("lockstep/array/array.h", "#include <mutex>\n", "only a .cc file may"),
         ("lockstep/extra/x.cc", '#include "lockstep/base/error.h"\n', "list of layers"),
     ]
     failures = []
@@ -182,6 +205,8 @@ def self_test():
             write(path, text)
             found = check(root)
             (root / path).unlink()
+            if path in good:
+                write(path, good[path])
             if len(found) != 1 or expected not in found[0] or not found[0].startswith(path + ":1:"):
                 failures.append(f"{path} with {text.strip()}: expected '{expected}', got {found}")
     return failures

@@ -16,6 +16,8 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/check_url.h"
+#include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/plan.h"
 #include "lockstep/checkpoint/safetensors.h"
@@ -144,8 +146,9 @@ void write_piece(SharedFile& file, std::uint64_t offset, const Array& array, con
 
 }  // namespace
 
-void export_contents(const Job& job, const std::string& folder, const Contents& contents,
-                     const ExportOptions& options) {
+void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOptions& options) {
+  const Job job = Job::current();
+  const Contents contents = contents_of(tree);
   check_url(folder);
   Round round(job, "export " + folder, options.timeout);
   const auto [parent, name] = split_url(folder);

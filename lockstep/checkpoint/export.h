@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <source_location>
 #include <string>
 
 #include "lockstep/base/call_site.h"
-#include "lockstep/checkpoint/contents.h"
-#include "lockstep/checkpoint/job.h"
+#include "lockstep/base/durations.h"
+#include "lockstep/base/function.h"
+#include "lockstep/tree/tree_type.h"
 
 namespace lockstep::checkpoint {
 
@@ -26,8 +25,7 @@ struct ExportOptions {
   std::function<void(std::uint64_t bytes)> on_written;
 };
 
-void export_contents(const Job& job, const std::string& folder, const Contents& contents,
-                     const ExportOptions& options);
+void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOptions& options);
 
 /// Writes the tree's arrays in Hugging Face's format: model-00001-of-00002.safetensors and so on, each tensor
 /// in one file, and model.safetensors.index.json. `folder` is a path that must not exist. Every process of
@@ -37,7 +35,7 @@ template <class Tree>
 void export_hf(const std::string& folder, const Tree& tree, const ExportOptions& options = {},
                std::source_location where = std::source_location::current()) {
   CallSiteScope scope(CallSite::from(where));
-  export_contents(Job::current(), folder, contents_of(tree::tree_ref(tree)), options);
+  export_tree(folder, tree::tree_ref(tree), options);
 }
 
 /// The same for a checkpoint, by this process alone and without devices. `folder` may be "s3://...".
