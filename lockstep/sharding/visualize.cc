@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/sharding/visualize.h"
 
+#include "lockstep/sharding/sharding_svg.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -86,16 +88,15 @@ class Picture {
   std::size_t width_ = 0;
 };
 
-}  // namespace
-
-std::string sharding_picture(const Shape& shape, const Sharding& sharding, PictureOptions options) {
+/// The parts by their positions. `function` is the one that errors name.
+std::vector<std::vector<Cell>> cells_of(const char* function, const Shape& shape, const Sharding& sharding) {
   const auto indices = sharding.device_indices(shape);
   std::vector<std::size_t> split;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (sharding.shard_shape(shape)[d] != shape[d]) split.push_back(d);
   }
   if (split.size() > 2) {
-    fail<ShardingError>("[visualize_sharding] {} splits {} dimensions of {}, but a picture shows at most two",
+    fail<ShardingError>("[{}] {} splits {} dimensions of {}, but a picture shows at most two", function,
                         sharding.to_string(), split.size(), to_string(shape));
   }
   auto place = [&](const std::vector<IndexRange>& index) -> std::pair<std::int64_t, std::int64_t> {
@@ -127,7 +128,42 @@ std::string sharding_picture(const Shape& shape, const Sharding& sharding, Pictu
                      fmt::format("process {}", ranges(processes)), colour});
     }
   }
-  return Picture(std::move(rows)).text(options.colour);
+  return rows;
+}
+
+}  // namespace
+
+std::string sharding_picture(const Shape& shape, const Sharding& sharding, PictureOptions options) {
+  return Picture(cells_of("visualize_sharding", shape, sharding)).text(options.colour);
+}
+
+std::string sharding_svg(const Shape& shape, const Sharding& sharding) {
+  constexpr const char* kFills[] = {"#d6e2ff", "#dff2e3", "#fdebd0", "#f3dcf5",
+                                    "#d5f0f2", "#f9d8d6", "#e6e3da", "#ececff"};
+  constexpr std::size_t kHeight = 52, kOfCharacter = 8, kMargin = 24;
+  const std::vector<std::vector<Cell>> rows = cells_of("sharding_svg", shape, sharding);
+  std::size_t width = 0;
+  for (const auto& row : rows)
+    for (const Cell& cell : row)
+      width = std::max({width, cell.devices.size() * kOfCharacter, cell.processes.size() * kOfCharacter});
+  width += kMargin;
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
+      "font-size=\"14\" text-anchor=\"middle\">\n",
+      rows.front().size() * width + 2, rows.size() * kHeight + 2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < rows[i].size(); ++j) {
+      const Cell& cell = rows[i][j];
+      const std::size_t x = 1 + j * width, y = 1 + i * kHeight, middle = x + width / 2;
+      out +=
+          fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#8a93a6\"/>\n",
+                      x, y, width, kHeight, kFills[cell.colour % 8]);
+      out += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", middle, y + 22, cell.devices);
+      out +=
+          fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"12\">{}</text>\n", middle, y + 40, cell.processes);
+    }
+  }
+  return out + "</svg>\n";
 }
 
 void visualize_sharding(const Shape& shape, const Sharding& sharding) {
