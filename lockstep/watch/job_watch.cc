@@ -30,6 +30,7 @@ JobWatch::JobWatch(int num_processes, double stall_warning, std::optional<int> s
     : num_processes_(num_processes), stall_warning_(stall_warning), stall_timeout_(stall_timeout) {}
 
 void JobWatch::take(ProcessReport report) {
+  taken_by_[report.process] = ++taken_;
   const auto at = std::ranges::lower_bound(reports_, report.process, {}, &ProcessReport::process);
   if (at == reports_.end() || at->process != report.process) {
     reports_.insert(at, std::move(report));
@@ -64,6 +65,16 @@ bool JobWatch::logs_are_behind() const {
     return report.ended.empty() && std::ranges::any_of(report.meshes, [](const MeshReport& mesh) {
              return mesh.launches > (mesh.log.empty() ? 0 : mesh.log.back().number);
            });
+  });
+}
+
+/// Whether one of those that wait has reported since the last look that saw the stall.
+bool JobWatch::has_news(const Followed& followed) const {
+  return std::ranges::any_of(followed.stall.waiters, [&](const Waiters& waiters) {
+    return std::ranges::any_of(waiters.processes, [&](int process) {
+      const auto at = taken_by_.find(process);
+      return at != taken_by_.end() && at->second > followed.taken;
+    });
   });
 }
 
@@ -124,8 +135,11 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     const bool seen_before = followed.seen != std::chrono::steady_clock::time_point();
     followed.seen = now;
     followed.stall = stall;
-    // Reports of one look may be of different moments: a difference counts if the next look confirms it.
-    if (!seen_before) continue;
+    // Reports of one look may be of different moments: a stall counts if the next look confirms it, by a new
+    // report of one that waits. Those who wait for a process that has ended may have ended, too.
+    const bool confirmed = seen_before && has_news(followed);
+    followed.taken = taken_;
+    if (!confirmed) continue;
     const double lasted = std::chrono::duration<double>(now - followed.first).count();
     if (stall.long_enough(stall_warning_) && lasted >= stall_warning_ && now >= followed.next) {
       if (!followed.put_off && is_between_two_things(stall)) {

@@ -58,10 +58,12 @@ class JobWatch {
     std::string line;  ///< the last message
     Stall stall;
     std::chrono::steady_clock::time_point first, next, seen;
+    std::uint64_t taken = 0;  ///< reports at the last look that saw it
     int said = 0;
     bool put_off = false;  ///< a message was due at the last look
   };
 
+  bool has_news(const Followed& followed) const;
   void look_for_a_difference(std::vector<std::string>& lines);
   bool logs_are_behind() const;
   std::string describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const;
@@ -69,7 +71,9 @@ class JobWatch {
   const int num_processes_;
   const double stall_warning_;
   const std::optional<int> stall_timeout_;
-  std::vector<ProcessReport> reports_;  ///< by process
+  std::vector<ProcessReport> reports_;     ///< by process
+  std::map<int, std::uint64_t> taken_by_;  ///< by process: the number of its latest report
+  std::uint64_t taken_ = 0;                ///< reports in all
   std::vector<Stall> stalls_;
   std::map<std::set<int>, Followed> followed_;  ///< by the processes that block the others
   std::optional<Failure> failure_;

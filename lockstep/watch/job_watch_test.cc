@@ -63,6 +63,25 @@ TEST_F(TwoProcesses, WaitingBriefly_AreNotReported) {
   EXPECT_THAT(watch_.finish(now_), IsEmpty());
 }
 
+TEST_F(TwoProcesses, WithoutNewReportsOfThoseThatWait_AStallIsNotConfirmed) {
+  JobWatch watch(2, 2, 4);
+  const auto look = [&](int seconds_later) {
+    now_ += seconds(seconds_later);
+    return watch.look(now_);
+  };
+  ProcessReport awaited = report(1, 0);
+  awaited.ended = "ended with status 0";
+  watch.take(report(0, 16));
+  watch.take(awaited);
+  EXPECT_THAT(look(1), IsEmpty());
+  watch.take(awaited);
+  EXPECT_THAT(look(7), IsEmpty()) << "process 0 may have ended meanwhile";
+  EXPECT_FALSE(watch.failure().has_value());
+  watch.take(report(0, 24));
+  EXPECT_THAT(look(1), ElementsAre(HasSubstr("has ended")));
+  EXPECT_TRUE(watch.failure().has_value());
+}
+
 TEST_F(TwoProcesses, AreAskedForTheirLogs_UntilTheyHaveSentThem) {
   const auto take = [&](bool with_logs) {
     now_ += seconds(1);
