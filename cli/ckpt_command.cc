@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -15,15 +14,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cli/words.h"
 #include "lockstep/array/print_elements.h"
 #include "lockstep/base/amount.h"
+#include "lockstep/base/cpp_type.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
-#include "lockstep/base/half.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/export.h"
@@ -186,42 +186,14 @@ int verify(const std::string& url) {
 }
 
 double number_at(const std::byte* bytes, DType dtype, std::size_t i) {
-  auto as = [&]<class T>(T value) {
-    std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
-    return static_cast<double>(value);
-  };
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return as(std::uint8_t{});
-    case DType::kI8:
-      return as(std::int8_t{});
-    case DType::kI16:
-      return as(std::int16_t{});
-    case DType::kU16:
-      return as(std::uint16_t{});
-    case DType::kI32:
-      return as(std::int32_t{});
-    case DType::kU32:
-      return as(std::uint32_t{});
-    case DType::kI64:
-      return as(std::int64_t{});
-    case DType::kU64:
-      return as(std::uint64_t{});
-    case DType::kF32:
-      return as(float{});
-    case DType::kF64:
-      return as(double{});
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF8E4M3FN:
-    case DType::kF8E5M2:
-      return narrow_float_value(dtype, bytes + i * size_of(dtype));
-    case DType::kC64:
-    case DType::kC128:
-      break;
-  }
-  return 0;
+  // The bytes of damaged bools differ, too.
+  if (dtype == DType::kBool) dtype = DType::kU8;
+  return with_element(dtype, bytes + i * size_of(dtype), []<class T>(T number) {
+    if constexpr (std::is_arithmetic_v<T>)
+      return static_cast<double>(number);
+    else
+      return 0.0;
+  });
 }
 
 /// "12 of 100 elements differ, by at most 0.5"; "" where none does.

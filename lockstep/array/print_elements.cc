@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <complex>
 #include <cstdio>
-#include <cstring>
 #include <ostream>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "lockstep/base/half.h"
+#include "lockstep/base/cpp_type.h"
 
 namespace lockstep {
 namespace {
@@ -29,67 +28,19 @@ struct Elements {
   std::vector<std::string> whole;  ///< of integers, as text
 };
 
-template <class T>
-T at(const char* bytes, std::size_t i) {
-  T value;
-  std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
-  return value;
-}
-
 void read(Elements& out, const char* bytes, std::size_t i) {
-  switch (out.dtype) {
-    case DType::kBool:
-      out.whole.push_back(at<std::uint8_t>(bytes, i) != 0 ? "True" : "False");
-      break;
-    case DType::kI8:
-      out.whole.push_back(std::to_string(at<std::int8_t>(bytes, i)));
-      break;
-    case DType::kI16:
-      out.whole.push_back(std::to_string(at<std::int16_t>(bytes, i)));
-      break;
-    case DType::kI32:
-      out.whole.push_back(std::to_string(at<std::int32_t>(bytes, i)));
-      break;
-    case DType::kI64:
-      out.whole.push_back(std::to_string(at<std::int64_t>(bytes, i)));
-      break;
-    case DType::kU8:
-      out.whole.push_back(std::to_string(at<std::uint8_t>(bytes, i)));
-      break;
-    case DType::kU16:
-      out.whole.push_back(std::to_string(at<std::uint16_t>(bytes, i)));
-      break;
-    case DType::kU32:
-      out.whole.push_back(std::to_string(at<std::uint32_t>(bytes, i)));
-      break;
-    case DType::kU64:
-      out.whole.push_back(std::to_string(at<std::uint64_t>(bytes, i)));
-      break;
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF8E4M3FN:
-    case DType::kF8E5M2:
-      out.real.push_back(narrow_float_value(out.dtype, bytes + i * size_of(out.dtype)));
-      break;
-    case DType::kF32:
-      out.real.push_back(at<float>(bytes, i));
-      break;
-    case DType::kF64:
-      out.real.push_back(at<double>(bytes, i));
-      break;
-    case DType::kC64: {
-      const auto value = at<std::complex<float>>(bytes, i);
-      out.real.push_back(value.real());
-      out.imag.push_back(value.imag());
-      break;
+  with_element(out.dtype, bytes + i * size_of(out.dtype), [&]<class T>(T element) {
+    if constexpr (std::is_same_v<T, bool>) {
+      out.whole.push_back(element ? "True" : "False");
+    } else if constexpr (std::is_integral_v<T>) {
+      out.whole.push_back(std::to_string(element));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      out.real.push_back(element);
+    } else {
+      out.real.push_back(element.real());
+      out.imag.push_back(element.imag());
     }
-    case DType::kC128: {
-      const auto value = at<std::complex<double>>(bytes, i);
-      out.real.push_back(value.real());
-      out.imag.push_back(value.imag());
-      break;
-    }
-  }
+  });
 }
 
 /// The fewest digits that distinguish x from its neighbours.

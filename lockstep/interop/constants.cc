@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "lockstep/array/host.h"
+#include "lockstep/base/cpp_type.h"
 #include "lockstep/base/fail.h"
-#include "lockstep/base/half.h"
 #include "lockstep/interop/bytes.h"
 #include "lockstep/interop/translation.h"
 #include "lockstep/program/primitives/shape.h"
@@ -12,51 +12,20 @@
 namespace lockstep::interop {
 namespace {
 
-template <class T>
-T read(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 /// The element at `at`; none of a complex number, and of one that no i64 holds.
 std::optional<ir::Scalar> element(DType dtype, const char* at) {
-  switch (dtype) {
-    case DType::kBool:
-      return ir::Scalar::of(*at != 0);
-    case DType::kI8:
-      return ir::Scalar::of(std::int64_t{read<std::int8_t>(at)});
-    case DType::kI16:
-      return ir::Scalar::of(std::int64_t{read<std::int16_t>(at)});
-    case DType::kI32:
-      return ir::Scalar::of(std::int64_t{read<std::int32_t>(at)});
-    case DType::kI64:
-      return ir::Scalar::of(read<std::int64_t>(at));
-    case DType::kU8:
-      return ir::Scalar::of(std::int64_t{read<std::uint8_t>(at)});
-    case DType::kU16:
-      return ir::Scalar::of(std::int64_t{read<std::uint16_t>(at)});
-    case DType::kU32:
-      return ir::Scalar::of(std::int64_t{read<std::uint32_t>(at)});
-    case DType::kU64: {
-      const auto value = read<std::uint64_t>(at);
-      if (value >> 63 != 0) return std::nullopt;
+  return with_element(dtype, at, []<class T>(T value) -> std::optional<ir::Scalar> {
+    if constexpr (std::is_same_v<T, bool>) {
+      return ir::Scalar::of(value);
+    } else if constexpr (std::is_integral_v<T>) {
+      if (!std::in_range<std::int64_t>(value)) return std::nullopt;
       return ir::Scalar::of(static_cast<std::int64_t>(value));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return ir::Scalar::of(static_cast<double>(value));
+    } else {
+      return std::nullopt;
     }
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF8E4M3FN:
-    case DType::kF8E5M2:
-      return ir::Scalar::of(static_cast<double>(narrow_float_value(dtype, at)));
-    case DType::kF32:
-      return ir::Scalar::of(static_cast<double>(read<float>(at)));
-    case DType::kF64:
-      return ir::Scalar::of(read<double>(at));
-    case DType::kC64:
-    case DType::kC128:
-      break;
-  }
-  return std::nullopt;
+  });
 }
 
 /// The aval of a tensor whose bytes are all its elements, or one for all of them.
