@@ -9,6 +9,7 @@
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/host.h"
+#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/buffer.h"
 
@@ -61,12 +62,15 @@ HostMemory::HostMemory(const HostView& view, std::shared_ptr<const void> owner, 
   if (copy == HostCopy::kMustNotCopy) {
     fail(
         "[HostMemory] the elements would be copied: strides [{}] are not those of row-major elements of "
-        "shape {} "
-        "(at {}); allow the copy with HostCopy::kIfNeeded",
+        "shape {} (at {}); allow the copy with HostCopy::kIfNeeded",
         fmt::join(view.strides(), ", "), to_string(shape_), CallSite::from(where).to_string());
   }
-  owner_ = internal::row_major_copy(view);
-  data_ = owner_.get();
+  const std::size_t element = size_of(dtype_);
+  const std::shared_ptr<void> rows =
+      internal::aligned_memory(static_cast<std::size_t>(num_elements(shape_)) * element);
+  internal::copy_strided(rows.get(), data_, element, shape_, view.strides());
+  data_ = rows.get();
+  owner_ = rows;
 }
 
 bool HostMemory::is_used_by(const Array& x, std::source_location where) const {

@@ -39,7 +39,7 @@ class HostMemory {
   }
 
   /// The same for elements at strides. They are used in place if they are dense and row-major; otherwise they
-  /// are copied now, and the owner is released.
+  /// are copied now, and the owner is released. Without an owner, each array that is made has a copy.
   HostMemory(const HostView& view, std::shared_ptr<const void> owner, HostCopy copy = HostCopy::kIfNeeded,
              std::source_location where = std::source_location::current());
 

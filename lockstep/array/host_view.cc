@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "lockstep/array/device_put.h"
-#include "lockstep/array/host.h"
+#include "lockstep/array/host_memory.h"
 #include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 
@@ -18,11 +17,10 @@ std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-std::shared_ptr<const void> row_major_copy(const HostView& view) {
-  const std::size_t element = size_of(view.dtype());
-  std::shared_ptr<void> copy = aligned_memory(static_cast<std::size_t>(num_elements(view.shape())) * element);
-  copy_strided(copy.get(), view.data(), element, view.shape(), view.strides());
-  return copy;
+std::vector<std::int64_t> column_major_strides(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * shape[d - 1];
+  return strides;
 }
 
 }  // namespace internal
@@ -39,12 +37,6 @@ HostView::HostView(const void* data, DType dtype, Shape shape, const std::vector
   strides_ = strides != nullptr ? *strides : internal::row_major_strides(shape_);
 }
 
-std::vector<std::int64_t> HostView::column_major_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * shape[d - 1];
-  return strides;
-}
-
 bool HostView::is_row_major() const { return internal::is_row_major(shape_, strides_); }
 
 void HostView::check_count(std::size_t count, const CallSite& site) const {
@@ -54,18 +46,11 @@ void HostView::check_count(std::size_t count, const CallSite& site) const {
 }
 
 Array array(const HostView& view, std::source_location where) {
-  CallSiteScope scope(CallSite::from(where));
-  if (view.is_row_major()) return internal::array_from_host(view.data(), view.dtype(), view.shape());
-  const std::shared_ptr<const void> copy = internal::row_major_copy(view);
-  return internal::array_from_host(copy.get(), view.dtype(), view.shape(), false, copy);
+  return array(HostMemory(view, /*owner=*/nullptr, HostCopy::kIfNeeded, where), where);
 }
 
 Array device_put(const HostView& view, const Sharding& sharding, std::source_location where) {
-  CallSiteScope scope(CallSite::from(where));
-  if (view.is_row_major())
-    return internal::put_host(sharding, view.data(), view.dtype(), view.shape(), nullptr);
-  const std::shared_ptr<const void> copy = internal::row_major_copy(view);
-  return internal::put_host(sharding, copy.get(), view.dtype(), view.shape(), copy);
+  return device_put(HostMemory(view, /*owner=*/nullptr, HostCopy::kIfNeeded, where), sharding, where);
 }
 
 }  // namespace lockstep

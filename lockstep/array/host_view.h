@@ -14,12 +14,17 @@
 
 namespace lockstep {
 
+namespace internal {
+
+/// The strides of dense elements, in elements.
+std::vector<std::int64_t> row_major_strides(const Shape& shape);
+std::vector<std::int64_t> column_major_strides(const Shape& shape);
+
+}  // namespace internal
+
 /// A C++ number that has a dtype, real or complex.
 template <class T>
-concept HostElement = std::is_arithmetic_v<T> || requires(const T& number) {
-  requires std::floating_point<typename T::value_type>;
-  requires sizeof(T) == 2 * sizeof(number.real()) && sizeof(T) == 2 * sizeof(number.imag());
-};
+concept HostElement = std::is_arithmetic_v<T> || ComplexOf<T, float> || ComplexOf<T, double>;
 
 /// A vector, span, std::array or the like of elements that have a dtype.
 template <class R>
@@ -61,7 +66,7 @@ class HostView {
   template <class T>
   static HostView column_major(const T* data, Shape shape,
                                std::source_location where = std::source_location::current()) {
-    std::vector<std::int64_t> strides = column_major_strides(shape);
+    std::vector<std::int64_t> strides = internal::column_major_strides(shape);
     return {data, std::move(shape), strides, where};
   }
 
@@ -79,7 +84,6 @@ class HostView {
 
  private:
   void check_count(std::size_t count, const CallSite& site) const;
-  static std::vector<std::int64_t> column_major_strides(const Shape& shape);
 
   const void* data_;
   DType dtype_;
@@ -96,13 +100,4 @@ Array array(const HostView& view, std::source_location where = std::source_locat
 Array device_put(const HostView& view, const Sharding& sharding,
                  std::source_location where = std::source_location::current());
 
-namespace internal {
-
-/// The strides of dense row-major elements.
-std::vector<std::int64_t> row_major_strides(const Shape& shape);
-
-/// The elements in new row-major memory.
-std::shared_ptr<const void> row_major_copy(const HostView& view);
-
-}  // namespace internal
 }  // namespace lockstep

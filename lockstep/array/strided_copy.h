@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-// For this layer: elements at any strides.
+// For libraries that hold elements: any strides.
 
 namespace lockstep::internal {
 

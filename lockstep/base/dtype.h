@@ -92,7 +92,6 @@ bool holds(DType dtype, std::int64_t value);
 /// The dtype of positions in a dimension, and of counts, of up to `size`: i32, or i64 if i32 is too small.
 inline DType place_dtype(std::int64_t size) { return holds(DType::kI32, size) ? DType::kI32 : DType::kI64; }
 
-namespace internal {
 /// Whether T is std::complex<Part>; <complex> is not included for it, being large.
 template <class T, class Part>
 concept ComplexOf = std::is_class_v<T> && sizeof(T) == 2 * sizeof(Part) && requires(const T& value) {
@@ -100,7 +99,6 @@ concept ComplexOf = std::is_class_v<T> && sizeof(T) == 2 * sizeof(Part) && requi
   requires std::is_same_v<decltype(value.real()), Part>;
   requires std::is_same_v<decltype(value.imag()), Part>;
 };
-}  // namespace internal
 
 /// The dtype whose elements have the C++ type T.
 template <class T>
@@ -112,9 +110,9 @@ inline constexpr DType dtype_of = []() -> DType {
     return DType::kF32;
   else if constexpr (std::is_same_v<U, double>)
     return DType::kF64;
-  else if constexpr (internal::ComplexOf<U, float>)
+  else if constexpr (ComplexOf<U, float>)
     return DType::kC64;
-  else if constexpr (internal::ComplexOf<U, double>)
+  else if constexpr (ComplexOf<U, double>)
     return DType::kC128;
   else if constexpr (std::is_integral_v<U> && std::is_signed_v<U>)
     return sizeof(U) == 1   ? DType::kI8

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "lockstep/array/host_view.h"
+#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/safetensors.h"
@@ -186,26 +188,6 @@ class EntryReader : public storage::Reader {
   mutable bool ended_ = false;
 };
 
-/// The elements in row-major order, of those in column-major order.
-std::vector<std::byte> row_major(const std::vector<std::byte>& columns, const Shape& shape,
-                                 std::size_t size) {
-  std::vector<std::byte> rows(columns.size());
-  std::vector<std::int64_t> index(shape.size(), 0);
-  for (std::size_t to = 0; to < rows.size(); to += size) {
-    std::size_t from = 0, stride = size;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      from += static_cast<std::size_t>(index[d]) * stride;
-      stride *= static_cast<std::size_t>(shape[d]);
-    }
-    std::memcpy(rows.data() + to, columns.data() + from, size);
-    for (std::size_t d = shape.size(); d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
-  return rows;
-}
-
 /// The elements of a file in column-major order, in row-major order once they are read.
 class RowMajorReader : public storage::Reader {
  public:
@@ -217,7 +199,10 @@ class RowMajorReader : public storage::Reader {
     if (offset > size() || into.size() > size() - offset)
       fail<StorageError>("cannot read {}: it ends before the bytes that were asked for", url());
     std::call_once(once_, [&] {
-      rows_ = row_major(file_.bytes(header_.bytes, size()), header_.shape, size_of(header_.dtype));
+      const std::vector<std::byte> columns = file_.bytes(header_.bytes, size());
+      rows_.resize(columns.size());
+      internal::copy_strided(rows_.data(), columns.data(), size_of(header_.dtype), header_.shape,
+                             internal::column_major_strides(header_.shape));
     });
     if (!into.empty()) std::memcpy(into.data(), rows_.data() + offset, into.size());
   }
