@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/address.h"
@@ -16,6 +18,18 @@ std::string coordinator_bind_address(const Settings& settings, const coordinatio
   if (settings.bind_address_given || all.host != "::" || !open || coordination::is_loopback(job))
     return settings.coordinator_bind_address;
   return coordination::HostPort{job.host, all.port}.to_string();
+}
+
+coordination::ServerOptions server_options(const Settings& settings, std::string bind_address) {
+  const cluster::Place& place = settings.place;
+  return {.bind_address = std::move(bind_address),
+          .num_processes = place.num_processes,
+          .identity = {place.job_id, place.attempt, place.job_secret},
+          .tls = coordination::TlsFiles::from(Environment::process()),
+          .held_by = place.process_id,
+          .register_timeout = settings.initialization_timeout,
+          .heartbeat_timeout = settings.heartbeat_timeout,
+          .shutdown_timeout = settings.shutdown_timeout};
 }
 
 std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
@@ -36,14 +50,7 @@ std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
   }
   auto server = std::make_unique<coordination::CoordinationServer>();
   try {
-    server->start({.bind_address = coordinator_bind_address(settings, client),
-                   .num_processes = client.num_processes,
-                   .identity = client.identity,
-                   .tls = client.tls,
-                   .held_by = client.process_id,
-                   .register_timeout = client.initialization_timeout,
-                   .heartbeat_timeout = client.heartbeat_timeout,
-                   .shutdown_timeout = client.shutdown_timeout});
+    server->start(server_options(settings, coordinator_bind_address(settings, client)));
   } catch (const InitializationError& error) {
     const std::string& cluster = settings.place.cluster;
     const bool by_hand = cluster == "explicit" || cluster == "arguments";

@@ -14,6 +14,9 @@ namespace lockstep::runtime {
 /// of the job's coordinator address; all interfaces if that address is this host's loopback.
 std::string coordinator_bind_address(const Settings& settings, const coordination::ClientOptions& client);
 
+/// A coordinator of this process's job at that address.
+coordination::ServerOptions server_options(const Settings& settings, std::string bind_address);
+
 /// Starts the job's coordinator if this process must run it: it is process 0, the coordinator's address
 /// belongs to this host (or the user gave an address to listen at), and no coordinator serves the job there.
 /// Otherwise returns null, and process 0 logs why. Throws InitializationError if it cannot listen there, or

@@ -13,6 +13,7 @@
 #include "lockstep/collectives/world.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/credential.h"
+#include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/topology.h"
 
 namespace lockstep::runtime {
@@ -94,14 +95,7 @@ std::unique_ptr<coordination::CoordinationServer> serve(Settings& settings, bool
   std::string bind = settings.coordinator_bind_address;
   if (bind.empty()) bind = coordination::HostPort{one_host ? host : "::", 0}.to_string();
   auto server = std::make_unique<coordination::CoordinationServer>();
-  server->start({.bind_address = bind,
-                 .num_processes = place.num_processes,
-                 .identity = {place.job_id, place.attempt, place.job_secret},
-                 .tls = coordination::TlsFiles::from(Environment::process()),
-                 .held_by = place.process_id,
-                 .register_timeout = settings.initialization_timeout,
-                 .heartbeat_timeout = settings.heartbeat_timeout,
-                 .shutdown_timeout = settings.shutdown_timeout});
+  server->start(server_options(settings, bind));
   place.coordinator_address = coordination::HostPort{host, server->port()}.to_string();
   return server;
 }

@@ -112,11 +112,6 @@ cluster::Place place_in_mpi(const InitializeOptions& options, const Environment&
 
 cluster::Place place_of(const InitializeOptions& options, const Environment& environment,
                         const cluster::System& system) {
-  if (options.mpi) {
-    cluster::Place place = place_in_mpi(options, environment);
-    if (options.local_device_ids) place.local_device_ids = options.local_device_ids->ids();
-    return place;
-  }
   std::string forced = options.cluster_detection_method.value_or("");
   if (auto found = cluster::find_variable(environment, {"LOCKSTEP_CLUSTER", "JAX_CLUSTER_DETECTION_METHOD"});
       found && !options.cluster_detection_method) {
@@ -124,7 +119,9 @@ cluster::Place place_of(const InitializeOptions& options, const Environment& env
   }
   const std::string missing = list_arguments(options, false);
   cluster::Place place;
-  if (missing.empty()) {
+  if (options.mpi) {
+    place = place_in_mpi(options, environment);
+  } else if (missing.empty()) {
     place.cluster = "arguments";
     place.why = "arguments of initialize()";
     place.coordinator_address = *options.coordinator_address;
