@@ -14,13 +14,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/scratch_folder.h"
 #include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/folder_store.h"
@@ -133,12 +132,11 @@ int be_member(const Options& options) {
 }
 
 int start_members(int argc, char** argv, const Options& options) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) fail("cannot make a folder like {}; set TMPDIR", folder);
+  const ScratchFolder folder("lockstep-bench");
   std::vector<pid_t> pids;
   for (int i = 0; i < options.processes; ++i) {
     std::vector<std::string> arguments(argv, argv + argc);
-    arguments.insert(arguments.end(), {"--index", std::to_string(i), "--folder", folder});
+    arguments.insert(arguments.end(), {"--index", std::to_string(i), "--folder", folder.path()});
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
@@ -153,7 +151,6 @@ int start_members(int argc, char** argv, const Options& options) {
     waitpid(pid, &status, 0);
     if (status != 0) worst = 1;
   }
-  std::filesystem::remove_all(folder);
   return worst;
 }
 

@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -28,36 +27,15 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/own_file.h"
+#include "lockstep/base/scratch_folder.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct Options {
   std::string topology, svg, search;
   bool json = false;
-};
-
-/// A folder that is gone at the end.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-plan-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw std::system_error(errno, std::generic_category(), "making a folder for the plan");
-    path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Scratch(const Scratch&) = delete;
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
 };
 
 std::string read_file(const std::string& path) {
@@ -85,8 +63,8 @@ struct Run {
 /// Runs the program. Its output goes to standard error, or, where `quiet`, nowhere.
 Run run_program(const std::vector<std::string>& command, const std::string& topology, const std::string& mesh,
                 bool quiet) {
-  const Scratch scratch;
-  const std::string file = scratch / "plan.json", words = scratch / "stderr";
+  const ScratchFolder scratch("lockstep-plan");
+  const std::string file = scratch.path() / "plan.json", words = scratch.path() / "stderr";
   const std::string program = find_program(command.front());
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/testing/temporary_folder.h"
+#include "lockstep/base/scratch_folder.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 
 #include "lockstep/base/fail.h"
 
-namespace lockstep::testing {
+namespace lockstep {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "lockstep-test-XXXXXX").string();
+ScratchFolder::ScratchFolder(const std::string& prefix) {
+  std::string name = (std::filesystem::temp_directory_path() / (prefix + "-XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
-    fail("[testing] cannot make a folder like {}: {}; set TMPDIR to a folder that can be written", name,
+    fail("cannot make a folder like {}: {}; set TMPDIR to a folder that can be written", name,
          std::strerror(errno));
   }
   path_ = name;
 }
 
-TemporaryFolder::~TemporaryFolder() {
+ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep

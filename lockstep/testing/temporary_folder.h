@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
+#include "lockstep/base/scratch_folder.h"
 
 namespace lockstep::testing {
 
 /// A new folder below the system's folder for temporary files, which is removed with its contents by the
 /// destructor.
-class TemporaryFolder {
+class TemporaryFolder : public ScratchFolder {
  public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  TemporaryFolder() : ScratchFolder("lockstep-test") {}
 };
 
 }  // namespace lockstep::testing
