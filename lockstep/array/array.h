@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -134,31 +135,22 @@ class Array {
   Array T(Where where = Where::current()) const;
   Array squeeze(Where where = Where::current()) const;
   Array squeeze(const Axes& axis, Where where = Where::current()) const;
-  Array sum(Where where = Where::current()) const;
-  Array sum(std::int64_t axis, Where where = Where::current()) const;
+  Array sum(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array sum(const ReduceOptions& options, Where where = Where::current()) const;
-  Array prod(Where where = Where::current()) const;
-  Array prod(std::int64_t axis, Where where = Where::current()) const;
+  Array prod(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array prod(const ReduceOptions& options, Where where = Where::current()) const;
-  Array mean(Where where = Where::current()) const;
-  Array mean(std::int64_t axis, Where where = Where::current()) const;
+  Array mean(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array mean(const ReduceOptions& options, Where where = Where::current()) const;
-  Array max(Where where = Where::current()) const;
-  Array max(std::int64_t axis, Where where = Where::current()) const;
+  Array max(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array max(const ReduceOptions& options, Where where = Where::current()) const;
-  Array min(Where where = Where::current()) const;
-  Array min(std::int64_t axis, Where where = Where::current()) const;
+  Array min(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array min(const ReduceOptions& options, Where where = Where::current()) const;
-  Array any(Where where = Where::current()) const;
-  Array any(std::int64_t axis, Where where = Where::current()) const;
+  Array any(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array any(const ReduceOptions& options, Where where = Where::current()) const;
-  Array all(Where where = Where::current()) const;
-  Array all(std::int64_t axis, Where where = Where::current()) const;
+  Array all(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array all(const ReduceOptions& options, Where where = Where::current()) const;
-  Array argmax(Where where = Where::current()) const;
-  Array argmax(std::int64_t axis, Where where = Where::current()) const;
-  Array argmin(Where where = Where::current()) const;
-  Array argmin(std::int64_t axis, Where where = Where::current()) const;
+  Array argmax(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
+  Array argmin(std::optional<std::int64_t> axis = std::nullopt, Where where = Where::current()) const;
   Array dot(const Operand& other) const;
 
   /// How the array is split over devices. Throws TraceError for a tracer.

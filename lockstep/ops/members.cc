@@ -7,6 +7,13 @@
 #include "lockstep/ops/shape.h"
 
 namespace lockstep {
+namespace {
+
+ReduceOptions over(std::optional<std::int64_t> axis) {
+  return axis ? ReduceOptions{.axis = *axis} : ReduceOptions();
+}
+
+}  // namespace
 
 Array Array::astype(DType dtype, Where where) const { return lockstep::astype(Operand(*this, where), dtype); }
 Array Array::reshape(const Shape& shape, Where where) const {
@@ -23,51 +30,52 @@ Array Array::squeeze(const Axes& axis, Where where) const {
   return lockstep::squeeze(Operand(*this, where), axis);
 }
 
-Array Array::sum(Where where) const { return lockstep::sum(Operand(*this, where)); }
-Array Array::sum(std::int64_t axis, Where where) const { return lockstep::sum(Operand(*this, where), axis); }
+Array Array::sum(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::sum(Operand(*this, where), over(axis));
+}
 Array Array::sum(const ReduceOptions& options, Where where) const {
   return lockstep::sum(Operand(*this, where), options);
 }
-Array Array::prod(Where where) const { return lockstep::prod(Operand(*this, where)); }
-Array Array::prod(std::int64_t axis, Where where) const {
-  return lockstep::prod(Operand(*this, where), axis);
+Array Array::prod(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::prod(Operand(*this, where), over(axis));
 }
 Array Array::prod(const ReduceOptions& options, Where where) const {
   return lockstep::prod(Operand(*this, where), options);
 }
-Array Array::mean(Where where) const { return lockstep::mean(Operand(*this, where)); }
-Array Array::mean(std::int64_t axis, Where where) const {
-  return lockstep::mean(Operand(*this, where), axis);
+Array Array::mean(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::mean(Operand(*this, where), over(axis));
 }
 Array Array::mean(const ReduceOptions& options, Where where) const {
   return lockstep::mean(Operand(*this, where), options);
 }
-Array Array::max(Where where) const { return lockstep::max(Operand(*this, where)); }
-Array Array::max(std::int64_t axis, Where where) const { return lockstep::max(Operand(*this, where), axis); }
+Array Array::max(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::max(Operand(*this, where), over(axis));
+}
 Array Array::max(const ReduceOptions& options, Where where) const {
   return lockstep::max(Operand(*this, where), options);
 }
-Array Array::min(Where where) const { return lockstep::min(Operand(*this, where)); }
-Array Array::min(std::int64_t axis, Where where) const { return lockstep::min(Operand(*this, where), axis); }
+Array Array::min(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::min(Operand(*this, where), over(axis));
+}
 Array Array::min(const ReduceOptions& options, Where where) const {
   return lockstep::min(Operand(*this, where), options);
 }
-Array Array::any(Where where) const { return lockstep::any(Operand(*this, where)); }
-Array Array::any(std::int64_t axis, Where where) const { return lockstep::any(Operand(*this, where), axis); }
+Array Array::any(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::any(Operand(*this, where), over(axis));
+}
 Array Array::any(const ReduceOptions& options, Where where) const {
   return lockstep::any(Operand(*this, where), options);
 }
-Array Array::all(Where where) const { return lockstep::all(Operand(*this, where)); }
-Array Array::all(std::int64_t axis, Where where) const { return lockstep::all(Operand(*this, where), axis); }
+Array Array::all(std::optional<std::int64_t> axis, Where where) const {
+  return lockstep::all(Operand(*this, where), over(axis));
+}
 Array Array::all(const ReduceOptions& options, Where where) const {
   return lockstep::all(Operand(*this, where), options);
 }
-Array Array::argmax(Where where) const { return lockstep::argmax(Operand(*this, where)); }
-Array Array::argmax(std::int64_t axis, Where where) const {
+Array Array::argmax(std::optional<std::int64_t> axis, Where where) const {
   return lockstep::argmax(Operand(*this, where), axis);
 }
-Array Array::argmin(Where where) const { return lockstep::argmin(Operand(*this, where)); }
-Array Array::argmin(std::int64_t axis, Where where) const {
+Array Array::argmin(std::optional<std::int64_t> axis, Where where) const {
   return lockstep::argmin(Operand(*this, where), axis);
 }
 Array Array::dot(const Operand& other) const { return lockstep::dot(Operand(*this, other.where()), other); }
