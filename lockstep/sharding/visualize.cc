@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/sharding/visualize.h"
 
-#include "lockstep/sharding/sharding_svg.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -16,6 +16,10 @@ struct PictureOptions {
 /// Throws ShardingError if more dimensions are split, and as check_divisible does.
 std::string sharding_picture(const Shape& shape, const Sharding& sharding, PictureOptions options = {});
 
+/// The same picture as SVG: write it to a file, and a browser shows it. Parts on the same devices have the
+/// same colour.
+std::string sharding_svg(const Shape& shape, const Sharding& sharding);
+
 /// Prints the picture to standard output; in colour on a terminal, unless NO_COLOR is set.
 void visualize_sharding(const Shape& shape, const Sharding& sharding);
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/sharding/sharding_svg.h"
 #include "lockstep/sharding/test_devices_test.h"
 
 namespace lockstep {
