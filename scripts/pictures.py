@@ -10,13 +10,13 @@
 
 Text is in a font of the reader's, so boxes are wider than their text needs to be.
 """
+import contextlib
 import html
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -230,25 +230,31 @@ def checkpoint():
 PICTURES = {"layers": layers, "start": start, "launch": launch, "resharding": resharding, "checkpoint": checkpoint}
 
 
+@contextlib.contextmanager
+def training_job(build, *options, steps, **variables):
+    """Four processes that train a GPT until the end of the block."""
+    environment = {**os.environ, "PATH": f"{build.resolve()}{os.pathsep}{os.environ['PATH']}", **variables}
+    command = ["lockstep", "run", "-n", "4", *options, "--", "examples/train_gpt", "--layers", "2", "--steps", str(steps)]
+    job = subprocess.Popen(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        yield job
+    finally:
+        job.terminate()
+        job.communicate()
+
+
 def photograph_status(build):
     token = "a-token-for-one-picture"
-    command = ["lockstep", "run", "-n", "4", "--status-port", "0", "--", "examples/train_gpt", "--layers", "2", "--steps", "100000"]
-    path = f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"
-    with tempfile.TemporaryDirectory() as scratch:
-        job = subprocess.Popen(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               env={**os.environ, "PATH": path, "LOCKSTEP_STATUS_TOKEN": token})
-        try:
-            url = next(filter(None, (re.search(r"http://127.0.0.1:\d+", line) for line in job.stdout)), None)
-            time.sleep(60)  # until it has compiled, and the last 5 s are training
-            if not url or job.poll() is not None:
-                sys.exit("pictures: the job ended before its picture was taken")
-            browser = ["chromium-headless-shell", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                       f"--user-data-dir={scratch}", "--window-size=1200,660", "--virtual-time-budget=3000",
-                       "--run-all-compositor-stages-before-draw", f"--screenshot={FOLDER / 'status.png'}"]
-            subprocess.run([*browser, f"{url.group()}/?token={token}"], stderr=subprocess.DEVNULL, check=True)
-        finally:
-            job.terminate()
-            job.communicate()
+    with tempfile.TemporaryDirectory() as scratch, \
+            training_job(build, "--status-port", "0", steps=100000, LOCKSTEP_STATUS_TOKEN=token) as job:
+        url = next(filter(None, (re.search(r"http://127.0.0.1:\d+", line) for line in job.stdout)), None)
+        time.sleep(60)  # until it has compiled, and the last 5 s are training
+        if not url or job.poll() is not None:
+            sys.exit("pictures: the job ended before its picture was taken")
+        browser = ["chromium-headless-shell", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                   f"--user-data-dir={scratch}", "--window-size=1200,660", "--virtual-time-budget=3000",
+                   "--run-all-compositor-stages-before-draw", f"--screenshot={FOLDER / 'status.png'}"]
+        subprocess.run([*browser, f"{url.group()}/?token={token}"], stderr=subprocess.DEVNULL, check=True)
 
 
 def slices_of(trace):
@@ -314,21 +320,12 @@ def draw_trace(slices, seconds):
 
 
 def record_trace(build):
-    environment = {**os.environ, "PATH": f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"}
-    command = ["lockstep", "run", "-n", "4", "--", "examples/train_gpt", "--layers", "2", "--steps", "600"]
-    with tempfile.TemporaryDirectory() as scratch:
-        job = subprocess.Popen(command, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-        try:
-            trains = any(re.search(r"\bloss\b", line) for line in job.stdout)
-            if not trains:
-                sys.exit("pictures: the job ended before its trace was taken")
-            threading.Thread(target=job.stdout.read, daemon=True).start()
-            trace = f"{scratch}/t.pftrace"
-            subprocess.run(["lockstep", "trace", "--seconds", "1", "-o", trace], cwd=build, check=True, env=environment)
-            (FOLDER / "trace.svg").write_text(draw_trace(slices_of(trace), 0.1).svg())
-        finally:
-            job.terminate()
-            job.wait()
+    with tempfile.TemporaryDirectory() as scratch, training_job(build, steps=600) as job:
+        if not any(re.search(r"\bloss\b", line) for line in job.stdout):
+            sys.exit("pictures: the job ended before its trace was taken")
+        trace = f"{scratch}/t.pftrace"
+        subprocess.run([build.resolve() / "lockstep", "trace", "--seconds", "1", "-o", trace], check=True)
+        (FOLDER / "trace.svg").write_text(draw_trace(slices_of(trace), 0.1).svg())
 
 
 def main():
