@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <sstream>
 #include <unordered_map>
@@ -109,7 +110,8 @@ struct Merged {
     HostSlots& one = hosts[known->second];
     const long long sum = static_cast<long long>(one.slots.value_or(1)) + slots.value_or(1);
     if (!std::in_range<int>(sum))
-      fail("the host {} is given {} slots, more than an int can count: give it fewer slots", host, sum);
+      fail("the host {} is given {} slots, but at most {} are possible: give it fewer slots", host, sum,
+           std::numeric_limits<int>::max());
     one.slots = static_cast<int>(sum);
   }
 

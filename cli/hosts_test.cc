@@ -127,7 +127,7 @@ TEST(PlaceProcesses, MoreSlotsThanAnIntegerHolds_AreRefused) {
   }
   EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(many), {}); }), HasSubstr("too many"));
   EXPECT_THAT(error_of<Error>([&] { place_processes(parse_hosts(one), {}); }),
-              HasSubstr("more than an int can count"));
+              HasSubstr("the host a is given 2147483648 slots, but at most 2147483647 are possible"));
 }
 
 TEST(PlaceProcesses, TooManyProcesses_AreRefused) {

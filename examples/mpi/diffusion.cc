@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
     MPI_Allreduce(&mine, &total, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     const float same = ls::sum(u).item<float>();
     if (rank == 0)
-      std::printf("heat after %d steps: %.3f by MPI, %.3f by Lockstep\n", 2 * (i + 1), total, same);
+      std::printf("after %d steps the heat is %.3f, summed by MPI, and %.3f, summed by Lockstep\n",
+                  2 * (i + 1), total, same);
   }
   ls::shutdown();
   MPI_Finalize();

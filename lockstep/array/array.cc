@@ -314,21 +314,21 @@ const void* Array::in_place(std::string_view what, DType as) const {
   const std::string where = CallSiteScope::current().to_string();
   if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
     fail<DTypeError>(
-        "{} the elements of {} cannot be read as {} (at {}); convert with astype, or read the C++ type of {}",
+        "{} the elements of {} cannot be read as {} (at {}); convert the array with astype, or read {} "
+        "elements",
         what, lockstep::to_string(aval()), name(as), where, name(dtype()));
   }
   internal::check_has_elements(data, what);
   if (data.shards.empty() || !data.type->sharding.is_fully_replicated()) {
     fail<ShardingError>(
-        "{} no device of this process holds the whole of {} with {} (at {}); read its parts with "
-        "addressable_shards(), "
-        "or a copy of the whole with to_host",
+        "{} no device of this process holds all elements of {}, whose sharding is {} (at {}); read the parts "
+        "with addressable_shards(), or copy all elements with to_host",
         what, lockstep::to_string(aval()), data.type->sharding.to_string(), where);
   }
   await_or_fail(data.shards.front());
   const void* elements = data.shards.front().host_pointer();
   if (elements == nullptr && size() != 0) {
-    fail("{} the host cannot read the memory of {}, where {} is (at {}); copy its elements with to_host",
+    fail("{} the host cannot read the memory of {}, which holds {} (at {}); copy the elements with to_host",
          what, data.type->sharding.to_string(), lockstep::to_string(aval()), where);
   }
   return elements;

@@ -12,8 +12,8 @@ Elements elements_in_place(const Array& x, std::string_view what, DType dtype) {
 }
 
 void fail_view_rank(std::size_t indices, const Shape& shape) {
-  fail<ShapeError>("[view] expected an index for each dimension of shape {}, got {}", to_string(shape),
-                   indices);
+  fail<ShapeError>("[view] expected {} indices for an array of shape {}, got {}", shape.size(),
+                   to_string(shape), indices);
 }
 
 }  // namespace lockstep::internal

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 // These tests run in the process of array_test.cc, which has four CPU devices.
 
-TEST(Span, IsTheArraysOwnMemory) {
+TEST(Span, OfAnArray_PointsToItsMemory) {
   const Array x = array(HostView(std::vector<float>{1, 2, 3}));
   EXPECT_THAT(x.span<float>(), ElementsAre(1, 2, 3));
   EXPECT_EQ(static_cast<const void*>(x.span<float>().data()), x.addressable_shards()[0].data);
@@ -41,12 +41,12 @@ TEST(Span, OfATemporary_DoesNotCompile) {
   EXPECT_FALSE(HasSpan<Array>);
 }
 
-TEST(Span, OfSplitArraysAndOtherDTypes_IsRefused) {
+TEST(Span, OfASplitArrayOrAnotherDType_IsRefused) {
   const std::vector<float> values = {1, 2, 3, 4};
   const Mesh mesh = make_mesh({{"x", 4}});
   const Array split = device_put(HostView(values), NamedSharding(mesh, P("x")));
   EXPECT_THAT(error_of<ShardingError>([&] { split.span<float>(); }),
-              AllOf(HasSubstr("[span] no device of this process holds the whole of f32[4]"),
+              AllOf(HasSubstr("[span] no device of this process holds all elements of f32[4]"),
                     HasSubstr("addressable_shards()"), HasSubstr("array_view_test.cc")));
   const Array whole = device_put(HostView(values), NamedSharding(mesh, P()));
   EXPECT_THAT(whole.span<float>(), ElementsAre(1, 2, 3, 4));
@@ -57,7 +57,7 @@ TEST(Span, OfSplitArraysAndOtherDTypes_IsRefused) {
   EXPECT_THAT(error_of<Error>([&] { gone.span<float>(); }), HasSubstr("was deleted"));
 }
 
-TEST(View, HasShapeStridesAndElements) {
+TEST(View, OfAnArray_HasItsShapeStridesAndElements) {
   const std::vector<std::int32_t> values = {0, 1, 2, 10, 11, 12};
   const ArrayView<std::int32_t> view = array(HostView(values, {2, 3})).view<std::int32_t>();
   EXPECT_EQ(view.shape(), (Shape{2, 3}));
@@ -65,11 +65,11 @@ TEST(View, HasShapeStridesAndElements) {
   EXPECT_EQ(view(1, 2), 12);
   EXPECT_THAT(view, ElementsAre(0, 1, 2, 10, 11, 12));
   EXPECT_EQ(error_of<ShapeError>([&] { view(1); }),
-            "[view] expected an index for each dimension of shape [2,3], got 1");
+            "[view] expected 2 indices for an array of shape [2,3], got 1");
   EXPECT_EQ(array(HostView(values.data() + 3, {})).view<std::int32_t>()(), 10);
 }
 
-TEST(View, KeepsTheElements_OfAnArrayThatIsDeleted) {
+TEST(View, OfADeletedArray_KeepsTheElements) {
   Array x = array(HostView(std::vector<float>(1000, 7)));
   const auto view = x.view<float>();
   x.delete_();
@@ -82,7 +82,7 @@ Array single(T value) {
   return array(HostView(&value, {1}));
 }
 
-TEST(Item, OfAWiderKindOrSize_IsConverted) {
+TEST(Item, ReadAsAWiderType_IsConverted) {
   EXPECT_EQ(single(0.1f).item<double>(), double{0.1f});
   EXPECT_EQ(single(0.1).item<float>(), 0.1f);
   EXPECT_EQ(single(std::int32_t{-7}).item<std::int64_t>(), -7);
@@ -97,7 +97,7 @@ TEST(Item, OfAWiderKindOrSize_IsConverted) {
   EXPECT_EQ(array(half).item<float>(), 1.5f);
 }
 
-TEST(Item, OfANarrowerKindOrTooLarge_IsRefused) {
+TEST(Item, ReadAsATypeThatCannotHoldIt_IsRefused) {
   EXPECT_THAT(error_of<DTypeError>([] { single(1.5f).item<int>(); }),
               AllOf(HasSubstr("[item] the element of f32[1] cannot be read as i32"),
                     HasSubstr("array_view_test.cc")));

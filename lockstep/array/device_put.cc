@@ -67,9 +67,9 @@ Array spread(const char* data, const Shape& held, const HeldParts& held_parts, c
     } else {
       if (must_not_copy && part_bytes != 0) {
         fail(
-            "[device_put] the elements would be copied: the part of {}, of shape {}, is not contiguous in "
-            "elements of "
-            "shape {} (at {}); split only the first dimension, or allow the copy with HostCopy::kIfNeeded",
+            "[device_put] the elements would be copied: the part for {}, of shape {}, is not contiguous in "
+            "elements of shape {} (at {}); split only the first dimension, or allow the copy with "
+            "HostCopy::kIfNeeded",
             sharding.devices()[static_cast<std::size_t>(position)].to_string(), to_string(part_shape),
             to_string(held), CallSiteScope::current().to_string());
       }

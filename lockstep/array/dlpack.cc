@@ -40,7 +40,8 @@ DType dtype_of_tensor(const Tensor& tensor) {
       return each.dtype;
   }
   fail<DTypeError>(
-      "[from_dlpack] no dtype has elements of DLPack's type code {} with {} bits and {} lanes (at {})",
+      "[from_dlpack] there is no dtype for DLPack's type code {} with {} bits and {} lanes (at {}); convert "
+      "the tensor to another type first",
       tensor.type.code, tensor.type.bits, tensor.type.lanes, CallSiteScope::current().to_string());
 }
 
@@ -52,13 +53,16 @@ HostMemory memory_of(const Tensor& tensor, std::shared_ptr<const void> owner, Ho
       tensor.device_type != dlpack::kRocmHost) {
     fail(
         "[from_dlpack] expected a tensor in host memory, got one of DLPack's device type {}{} (at {}); copy "
-        "it to the "
-        "host first",
+        "it to the host first",
         tensor.device_type, tensor.device_type == dlpack::kCuda ? ", a CUDA GPU" : "", here);
   }
-  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr))
-    fail<ShapeError>("[from_dlpack] got a tensor of {} dimensions without a shape (at {})", tensor.ndim,
-                     here);
+  if (tensor.ndim < 0)
+    fail<ShapeError>("[from_dlpack] expected 0 or more dimensions, got {} (at {})", tensor.ndim, here);
+  if (tensor.ndim > 0 && tensor.shape == nullptr) {
+    fail<ShapeError>(
+        "[from_dlpack] expected the shape of a tensor of {} dimensions, got a null pointer (at {})",
+        tensor.ndim, here);
+  }
   const DType dtype = dtype_of_tensor(tensor);
   const Shape shape(tensor.shape, tensor.shape + tensor.ndim);
   const char* data = static_cast<const char*>(tensor.data) + tensor.byte_offset;
@@ -86,8 +90,8 @@ HostMemory take_over(Managed* managed, HostCopy copy, std::source_location where
   std::shared_ptr<const void> owner(managed, [](Managed* owned) { delete_managed(owned); });
   if constexpr (std::is_same_v<Managed, Versioned>) {
     if (managed->major != 1) {
-      fail("[from_dlpack] expected a tensor of DLPack 1, got version {}.{} (at {})", managed->major,
-           managed->minor, CallSiteScope::current().to_string());
+      fail("[from_dlpack] expected a tensor of DLPack 1, got version {}.{} (at {}); export it as version 1",
+           managed->major, managed->minor, CallSiteScope::current().to_string());
     }
   }
   return memory_of(managed->tensor, std::move(owner), copy, where);

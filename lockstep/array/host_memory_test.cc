@@ -155,7 +155,7 @@ TEST(HostMemory, DonatedToAComputation_IsNotWrittenTo) {
   EXPECT_TRUE(memory.will_be_freed());
 }
 
-TEST(Donation, OfAnArrayThatIsViewed_LeavesTheElements) {
+TEST(Donation, OfAViewedArray_DoesNotChangeTheView) {
   Array x = array(HostView(ascending(64)));
   const ArrayView<float> view = x.view<float>();
   Array twice = doubled_in_place(x);

@@ -80,7 +80,7 @@ void copies_random_strides(testing::Random& random) {
   }
 }
 
-TEST(HostView, AnyStrides_GiveTheElementsInRowMajorOrder) {
+TEST(HostView, WithAnyStrides_IsCopiedInRowMajorOrder) {
   testing::Random random;
   copies_columns<std::uint8_t>();
   copies_random_strides<std::uint8_t>(random);
@@ -94,13 +94,13 @@ TEST(HostView, AnyStrides_GiveTheElementsInRowMajorOrder) {
   copies_random_strides<std::complex<double>>(random);
 }
 
-TEST(HostView, ColumnMajor_IsTheTransposedOrder) {
+TEST(HostView, WithColumnMajorElements_IsTransposed) {
   const std::vector<float> columns = {1, 4, 2, 5, 3, 6};
   EXPECT_THAT(array(HostView::column_major(columns.data(), {2, 3})).to_host<float>(),
               ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST(HostView, VectorsSpansArraysAndPointers_AreTaken) {
+TEST(HostView, OfVectorsSpansArraysAndPointers_BecomesAnArray) {
   std::vector<double> vector = {1, 2};
   std::array<std::int32_t, 4> numbers = {1, 2, 3, 4};
   EXPECT_THAT(array(HostView(vector)).to_host<double>(), ElementsAre(1, 2));
@@ -110,7 +110,7 @@ TEST(HostView, VectorsSpansArraysAndPointers_AreTaken) {
   EXPECT_EQ(array(HostView(numbers.data(), {})).item<std::int32_t>(), 1);
 }
 
-TEST(HostView, PutOverRows_GivesEachDeviceItsRows) {
+TEST(HostView, SplitByRows_GivesEachDeviceItsRows) {
   const std::vector<float> columns = {0, 10, 20, 30, 1, 11, 21, 31};
   const NamedSharding rows(make_mesh({{"x", 4}}), P("x"));
   const Array x = device_put(HostView::column_major(columns.data(), {4, 2}), rows);
@@ -120,7 +120,7 @@ TEST(HostView, PutOverRows_GivesEachDeviceItsRows) {
   EXPECT_THAT(device_put(HostView(values, {4, 1}), rows).to_host<float>(), ElementsAre(1, 2, 3, 4));
 }
 
-TEST(HostView, ShapesThatDoNotFit_AreRefused) {
+TEST(HostView, WithAShapeThatDoesNotFit_IsRefused) {
   const std::vector<float> values(6);
   EXPECT_THAT(
       error_of<ShapeError>([&] { HostView(values, {4}); }),
@@ -132,7 +132,7 @@ TEST(HostView, ShapesThatDoNotFit_AreRefused) {
               HasSubstr("a stride for each dimension of shape [2,3], got 1"));
 }
 
-TEST(HostCopy, MustNotCopy_SaysWhyItWouldHaveTo) {
+TEST(HostCopy, MustNotCopy_ThrowsTheReasonForTheCopy) {
   alignas(64) static float memory[65];
   const std::span<const float> all(memory, 64);
   const auto owner = std::shared_ptr<const void>(memory, [](const void*) {});
@@ -159,7 +159,7 @@ TEST(HostCopy, MustNotCopy_SaysWhyItWouldHaveTo) {
               HasSubstr("strides [1, 8] are not those of row-major elements of shape [8,8]"));
 }
 
-TEST(HostCopy, IfNeeded_CopiesAndSaysSo) {
+TEST(HostCopy, IfNeeded_CopiesAndReportsIt) {
   alignas(64) static float memory[64];
   std::iota(memory, memory + 64, 0.f);
   std::shared_ptr<const void> owner(memory, [](const void*) {});

@@ -88,7 +88,7 @@ Array by_product(const Array& x, const Array& y, const std::string& rule,
       {.vmap_method = VmapMethod::kExpandDims, .sharding_rule = rule, .reduction_factors = reduced});
 }
 
-TEST(FfiCall, WithAShardingRule_MovesOnlyWhatTheRuleNeedsWhole) {
+TEST(FfiCall, WithAShardingRule_MovesOnlyDimensionsThatMustBeWhole) {
   const Array x = reshape(arange(24.f), {4, 6}), y = reshape(arange(12.f), {6, 2}) - 5;
   const Array expected = matmul(x, y);
   struct Case {
@@ -120,7 +120,7 @@ TEST(FfiCall, WithAShardingRule_MovesOnlyWhatTheRuleNeedsWhole) {
   }
 }
 
-TEST(FfiCall, WithAShardingRule_SizesThatTheDevicesDoNotDivide_AndExamples_GiveTheSame) {
+TEST(FfiCall, WithAShardingRule_UnevenSizesAndVmap_GiveTheUnsplitResult) {
   const Array x = reshape(arange(15.f), {3, 5}), y = reshape(arange(10.f), {5, 2}) - 4;
   const NamedSharding split(line_mesh(), P("x"));
   auto f = jit([](Array x, Array y) { return by_product(x, y, "i k, k j -> i j", {"k"}); });

@@ -31,7 +31,7 @@ void expect_same(const Array& x, const Array& y) {
   EXPECT_EQ(of_x, of_y);
 }
 
-TEST(Members, AreTheFunctionsOfTheSameNames) {
+TEST(Members, GiveWhatTheFunctionsOfTheSameNameGive) {
   const Array x = numbers();
   expect_same(x.astype(int32), astype(x, int32));
   expect_same(x.reshape({3, -1}), reshape(x, {3, -1}));
@@ -98,7 +98,7 @@ TEST(IndexUpdate, SubtractDividePowerAndApply_ChangeThePart) {
               HasSubstr("members_test.cc"));
 }
 
-TEST(MakingArrays, SpansArraysAndPointers_AreTaken) {
+TEST(MakingArrays, FromSpansArraysAndPointers_HaveTheirElements) {
   std::array<float, 4> values = {1, 2, 3, 4};
   EXPECT_THAT(array(values).to_host<float>(), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(array(values, {2, 2}).shape(), (Shape{2, 2}));
@@ -114,7 +114,7 @@ TEST(MakingArrays, SpansArraysAndPointers_AreTaken) {
 }
 
 #if __cpp_multidimensional_subscript >= 202110L
-TEST(Indexing, WithCommas_IsIndexingWithBraces) {
+TEST(Indexing, WithCommas_GivesWhatBracesGive) {
   const Array x = numbers();
   EXPECT_EQ((x[1, 2].item<float>()), 4);
   expect_same((x[slice(), 0]), x[{slice(), 0}]);

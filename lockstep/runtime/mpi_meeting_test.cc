@@ -81,7 +81,7 @@ std::vector<Met> meet(const Settings& first) {
   return met;
 }
 
-TEST(MeetByMpi, RanksGetTheSameAddressAndSecret_AndTheirNumberOnTheHost) {
+TEST(MeetByMpi, Ranks_GetTheSameAddressAndSecretAndTheirNumberOnTheHost) {
   const std::vector<Met> met = meet({});
   const cluster::Place& first = met[0].settings.place;
   EXPECT_THAT(first.coordinator_address, HasSubstr("127.0.0.1:"));
@@ -98,7 +98,7 @@ TEST(MeetByMpi, RanksGetTheSameAddressAndSecret_AndTheirNumberOnTheHost) {
   }
 }
 
-TEST(MeetByMpi, IdentityOfRank0_IsThatOfAll) {
+TEST(MeetByMpi, JobIdAndSecretOfRank0_AreUsedByAllRanks) {
   Settings given;
   given.place.job_id = "job 7";
   given.place.job_secret = "a secret of\nseveral lines\n";
@@ -108,7 +108,7 @@ TEST(MeetByMpi, IdentityOfRank0_IsThatOfAll) {
   }
 }
 
-TEST(MeetByMpi, IfRank0CannotServe_AllRanksThrowItsReason) {
+TEST(MeetByMpi, IfRank0CannotListen_AllRanksThrowItsError) {
   Settings given;
   given.place.job_secret = std::string(3000, 's');
   for (const Met& one : meet(given)) {

@@ -22,7 +22,7 @@ Array counted(int count) {
   return array(HostView(values));
 }
 
-TEST(Placement, EachArrayOfATree_GoesToTheSharding) {
+TEST(Placement, OfATree_GivesEachArrayTheSharding) {
   const auto devices = static_cast<int>(local_devices().size());
   const NamedSharding split(make_mesh({{"x", -1}}), P("x"));
   const std::vector<Layer> layers =
@@ -34,7 +34,7 @@ TEST(Placement, EachArrayOfATree_GoesToTheSharding) {
   EXPECT_EQ(device_put(counted(devices), split).sharding(), Sharding(split));
 }
 
-TEST(Placement, TreesOfOneProcess_AreGatheredAndBroadcastArrayByArray) {
+TEST(Placement, OfATreeInOneProcess_GathersAndBroadcastsEachArray) {
   const auto gathered = multihost::process_allgather(std::pair(counted(2), counted(3)));
   EXPECT_EQ(gathered.first.shape(), (Shape{1, 2}));
   EXPECT_EQ(gathered.second.shape(), (Shape{1, 3}));

@@ -63,7 +63,7 @@ TEST_F(TwoProcesses, WaitingBriefly_AreNotReported) {
   EXPECT_THAT(watch_.finish(now_), IsEmpty());
 }
 
-TEST_F(TwoProcesses, WithoutNewReportsOfThoseThatWait_AStallIsNotConfirmed) {
+TEST_F(TwoProcesses, WithoutANewReportOfAWaitingProcess_AStallIsNotReported) {
   JobWatch watch(2, 2, 4);
   const auto look = [&](int seconds_later) {
     now_ += seconds(seconds_later);

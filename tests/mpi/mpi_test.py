@@ -64,7 +64,7 @@ class Ranks:
     def test_the_example_prints_equal_sums(self):
         status, text = run(self.mpi, 2, "diffusion")
         self.assertEqual(status, 0, text)
-        self.assertIn("heat after 6 steps: 4.000 by MPI, 4.000 by Lockstep", text)
+        self.assertIn("after 6 steps the heat is 4.000, summed by MPI, and 4.000, summed by Lockstep", text)
 
 
 class OpenMpi(Ranks, unittest.TestCase):
