@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Repeats the failed tests of ctest's --output-junit files: their names and the ends of what they wrote.
+"""Repeats the failed tests of ctest's --output-junit files: the ends of what they wrote, and then their names.
 
     scripts/report_failures.py build/results-release.xml [...]
 """
 import sys
 import xml.etree.ElementTree as ElementTree
 
-LINES = 80
+LINES = 60
+
+names = []
 
 for path in sys.argv[1:]:
     try:
@@ -18,9 +20,14 @@ for path in sys.argv[1:]:
     for case in cases:
         if case.get("status") != "fail":
             continue
+        names.append(f"{case.get('name')} ({path})")
         print(f"== failed: {case.get('name')} after {float(case.get('time', 0)):.1f} s ({path})")
         lines = (case.findtext("system-out") or "").splitlines()
         if len(lines) > LINES:
             print(f"   ... {len(lines) - LINES} lines before")
         for line in lines[-LINES:]:
             print("   " + line)
+if names:
+    print("== all that failed")
+for name in names:
+    print("   " + name)
