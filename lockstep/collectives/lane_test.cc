@@ -26,6 +26,7 @@ class BrokenMailbox : public Mailbox {
   const std::string& address() const override { return address_; }
   int connect(const std::string&) override { return 0; }
   const char* broken(int) const override { return nullptr; }
+  bool broken_by_data(int) const override { return false; }
   void disconnect(int) override {}
   Transfer send(int, std::uint64_t, const void*, std::size_t) override { return {}; }
   Transfer receive(int, std::uint64_t, void*, std::size_t) override { return {}; }

@@ -88,6 +88,10 @@ class Mailbox {
   /// Why the endpoint is broken; null if it is not. All transfers of a broken endpoint fail.
   virtual const char* broken(int endpoint) const = 0;
 
+  /// Whether the data itself showed why the endpoint is broken, so that the other side knows no better
+  /// reason.
+  virtual bool broken_by_data(int endpoint) const = 0;
+
   /// Breaks the connection: its transfers soon fail. (With UCX, a message that is arriving may never end.)
   virtual void disconnect(int endpoint) = 0;
 

@@ -308,6 +308,7 @@ void Link::end_of_reading(ssize_t got, int error) {
   } else if (error != EPROTO || tls_ == nullptr) {
     end(std::strerror(error));
   } else if (state_ == State::kOpen) {
+    has_bad_data_ = true;
     end(fmt::format(
         "{}: the data was changed on the way; check the network cards, and what is between the hosts",
         tls_->trouble()));

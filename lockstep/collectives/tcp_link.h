@@ -75,6 +75,8 @@ class Link {
   /// Calls again, if it was pushed out; what is queued stays.
   void call_again(FileDescriptor socket);
   const std::string& trouble() const { return trouble_; }  ///< why it has ended
+  /// Whether it has ended because what arrived is not what the other side sent.
+  bool has_bad_data() const { return has_bad_data_; }
 
   /// Queues a part, whose memory must stay valid until the request is done; `request->parts` counts it.
   void send(const PartHeader& part, const void* data, Request* request);
@@ -147,6 +149,7 @@ class Link {
   std::unique_ptr<coordination::TlsStream> tls_;  ///< null: plain text, or it is being connected
   State state_;
   bool held_ = false;
+  bool has_bad_data_ = false;
   std::string trouble_;
   std::string nonce_, drawn_;  ///< drawn here, and there
   std::string greeting_;       ///< to be sent before all else

@@ -123,6 +123,10 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     return index;
   }
 
+  bool broken_by_data(int endpoint) const override {
+    return peers_.at(static_cast<std::size_t>(endpoint)).broken_by_data;
+  }
+
   const char* broken(int endpoint) const override {
     const Peer& peer = peers_[static_cast<std::size_t>(endpoint)];
     return peer.error.empty() ? nullptr : peer.error.c_str();
@@ -278,7 +282,8 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     std::optional<SocketAddress> address;  ///< none: it has called
     std::vector<Link*> links;              ///< by number; null: not there yet
     std::string error;
-    std::uint64_t messages = 0;  ///< sent
+    bool broken_by_data = false;  ///< see Mailbox
+    std::uint64_t messages = 0;   ///< sent
     std::optional<steady_clock::time_point> call_again;
     steady_clock::time_point called = steady_clock::now();
   };
@@ -562,6 +567,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         if (link->has_ended()) ignore(*link);
         continue;
       }
+      peer.broken_by_data = link->has_bad_data();
       break_off(index, link->trouble());
     }
     std::erase_if(links_, [&](const auto& link) {

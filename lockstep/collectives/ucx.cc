@@ -151,6 +151,8 @@ class UcxMailbox : public Mailbox {
     return static_cast<int>(endpoints_.size()) - 1;
   }
 
+  bool broken_by_data(int) const override { return false; }
+
   const char* broken(int endpoint) const override {
     const ucs_status_t status = endpoints_[endpoint].status;
     return status == UCS_OK ? nullptr : text_of(status);

@@ -357,12 +357,15 @@ void Wire::abandon() noexcept {
 
 void Wire::broken(int rank, const std::string& text) {
   const int process = members_[rank].process;
-  // The listening thread may be about to hear why.
+  const auto it = lane_.endpoints.find(members_[rank].device);
+  const bool is_certain = it != lane_.endpoints.end() && lane_.mailbox->broken_by_data(it->second);
+  // The listening thread may be about to hear why; for a reason that is certain the other side waits here.
   const auto end = steady_clock::now() + kReasonTimeout;
-  while (steady_clock::now() < end) {
+  for (;;) {
     look_at_leaders();
     job_.check();
     job_.check_peer(process, doing());
+    if (is_certain || steady_clock::now() >= end) break;
     lane_.mailbox->progress();
     lane_.mailbox->sleep(std::chrono::milliseconds(5));
   }
