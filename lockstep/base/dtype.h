@@ -92,7 +92,7 @@ bool holds(DType dtype, std::int64_t value);
 /// The dtype of positions in a dimension, and of counts, of up to `size`: i32, or i64 if i32 is too small.
 inline DType place_dtype(std::int64_t size) { return holds(DType::kI32, size) ? DType::kI32 : DType::kI64; }
 
-/// Whether T is std::complex<Part>; <complex> is not included for it, being large.
+/// Whether T is std::complex of Part. The header of std::complex is large, so it is not included here.
 template <class T, class Part>
 concept ComplexOf = std::is_class_v<T> && sizeof(T) == 2 * sizeof(Part) && requires(const T& value) {
   requires std::is_same_v<typename T::value_type, Part>;
