@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/keep_openssl.h"
 
 namespace lockstep::testing {
 namespace {
@@ -53,6 +54,7 @@ Signed blank(const std::string& name, EVP_PKEY* key, std::chrono::seconds from, 
 }
 
 Key new_key() {
+  keep_openssl_at_exit();
   Key key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   must(key != nullptr, "no key");
   return key;
