@@ -9,6 +9,8 @@
   - A list begins behind an empty line or a heading, without which the site takes it for a paragraph.
   - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
     that column only names that the headers declare; with `first` and `are not`, only names that they do not.
+  - A variable LOCKSTEP_NAME that the library or the tool reads, by a string or the comment of its option, has a row in a
+    table of docs/, unless it passes between our own programs (OWN_VARIABLES); and such a row has a variable that is read.
 
     check_docs.py [ROOT]         check the tree
     check_docs.py --write        copy the files into their code blocks
@@ -27,6 +29,13 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 NAMES = re.compile(r"<!-- the names of the (first|second) column are (not )?in the headers -->\n(.*?)"
                    r"<!-- end of the names -->", re.DOTALL)
 PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z.])")
+
+VARIABLE = re.compile(r"\bLOCKSTEP_(?!NAME\b)[A-Z0-9_]*[A-Z0-9]\b(?!_?\()")
+READ = re.compile(r'"(LOCKSTEP_[A-Z0-9_]*[A-Z0-9])[="]|//[^\n]*')
+
+# What our own programs set for each other, which users do not.
+OWN_VARIABLES = {"LOCKSTEP_" + name for name in
+                 ("COORDINATOR_PROXY", "PLAN_FILE", "PLAN_MESH", "RECORDER_FD", "TERMINAL")}
 
 
 def pages_of(root):
@@ -51,7 +60,32 @@ def wrong_names(name, text, headers):
                     yield f"{name}: the headers {'have' if absent else 'do not have'} {last}, in the row {row}"
 
 
+def variables_read(root):
+    """The variables in strings and comments of the library's and the tool's sources, without their tests."""
+    found = set()
+    for folder in ("lockstep", "cli"):
+        for source in (root / folder).rglob("*.[ch]*"):
+            if source.suffix in (".h", ".cc") and "test" not in source.stem and source.parent.name != "testing":
+                for use in READ.finditer(source.read_text()):
+                    found |= {use[1]} if use[1] else set(VARIABLE.findall(use[0]))
+    return found
+
+
+def wrong_variables(root):
+    read, rows = variables_read(root), {}
+    for page in sorted((root / "docs").rglob("*.md")):
+        for row in re.findall(r"^\|.*", page.read_text(), re.MULTILINE):
+            for name in re.findall(r"`(LOCKSTEP_[A-Z0-9_]*[A-Z0-9])(?:=[^`]*)?`", row):
+                rows.setdefault(name, page.relative_to(root))
+    for name in sorted(read - OWN_VARIABLES - rows.keys()):
+        yield f"docs: no table has a row for {name}, which the sources read"
+    for name in sorted(rows.keys() - read):
+        if rows[name].name != "testing.md":  # whose tables are those of the tests' variables
+            yield f"{rows[name]}: has a row for {name}, which no source reads"
+
+
 def errors_of(root):
+    yield from wrong_variables(root)
     headers = sorted((root / "lockstep").rglob("*.h"))
     for page in pages_of(root):
         name, text = page.relative_to(root), page.read_text()
@@ -88,6 +122,7 @@ def self_test():
             "`lockstep/LAYER/`\n")
     names = ("<!-- the names of the second column are in the headers -->\n|a|b|\n|-|-|\n|x|`f`|\n"
              "<!-- end of the names -->\n")
+    row = "| variable |\n| --- |\n| `LOCKSTEP_A` |\n| `LOCKSTEP_B` |\n"
     without = names.replace("second column are", "first column are not").replace("|x|", "|`g`|")
     cases = [(good, None),
              (good + names + without, None),
@@ -99,11 +134,16 @@ def self_test():
              (good.replace("docs/a.md", "docs/b.md"), "leads nowhere"),
              (good + "text\n- item\n", "no empty line between a list and 'text'"),
              (good + "`examples/b.cc`", "there is no examples/b.cc")]
-    for text, expected in cases:
+    cases = [(text, row, expected) for text, expected in cases]
+    cases += [(good, row.replace("_A", "_C"), "no table has a row for LOCKSTEP_A"),
+              (good, row.replace("_B", "_C"), "no table has a row for LOCKSTEP_B"),
+              (good, row + "| `LOCKSTEP_C` |\n", "has a row for LOCKSTEP_C")]
+    for text, page, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", ""), ("README.md", text),
-                                  ("lockstep/a.h", "int f();  // not g\n")):
+            for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", page), ("README.md", text),
+                                  ("lockstep/a.h", "int f();  // not g; LOCKSTEP_A\n"),
+                                  ("lockstep/a.cc", 'get("LOCKSTEP_B"); LOCKSTEP_MACRO(1);\n')):
                 (root / path).parent.mkdir(exist_ok=True)
                 (root / path).write_text(content)
             found = list(errors_of(root))
