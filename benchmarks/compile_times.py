@@ -5,6 +5,7 @@
     benchmarks/compile_times.py build/release                all examples
     benchmarks/compile_times.py build/release hello_devices  some of them
     benchmarks/compile_times.py build/release --pch          with the header precompiled, as Lockstep::pch does it
+    benchmarks/compile_times.py build/release --headers      programs that only include a header
 
 --most-mib fails where one needs more memory. Time is only shown: it depends on the machine.
 """
@@ -58,6 +59,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--pch", action="store_true")
+    parser.add_argument("--headers", action="store_true")
     parser.add_argument("--most-mib", type=float)
     given = parser.parse_args()
 
@@ -66,9 +68,17 @@ def main():
     if missing or not found:
         sys.exit(f"compile_times: no such example in {given.build}: {', '.join(sorted(missing)) or 'any'}")
 
-    print(f"{'example':32} {'seconds':>8} {'MiB':>6}")
+    print(f"{'header' if given.headers else 'example':32} {'seconds':>8} {'MiB':>6}")
     too_much = []
     with tempfile.TemporaryDirectory() as scratch:
+        if given.headers:
+            compiler, flags = flags_of(found[0][1])
+            for header in ("array", "jit", "train", "lockstep"):
+                source = Path(scratch) / f"{header}.cc"
+                source.write_text(f"#include <lockstep/{header}.h>\nint main() {{ lockstep::initialize(); }}\n")
+                seconds, mib = measure([compiler, *flags, "-c", str(source), "-o", str(Path(scratch) / "out.o")])
+                print(f"{f'<lockstep/{header}.h>':32} {seconds:8.2f} {mib:6.0f}", flush=True)
+            return
         before = []
         if given.pch:
             compiler, flags = flags_of(found[0][1])

@@ -35,7 +35,7 @@ FOLDERS = {
     "base": "Errors and dtypes",
     "testing": "Tests of several processes",
 }
-# Folders of which users include single headers: those that <lockstep/lockstep.h> includes itself. Of the others it also
+# Folders of which users include single headers: those that the headers directly in lockstep/ include. Of the others it also
 # shows what these include of the same folder.
 SINGLE = ("checkpoint", "data", "metrics", "watch", "base", "program")
 # The public headers that lockstep.h does not include.
@@ -64,16 +64,16 @@ class Entry:
 
 def headers_of(root):
     """The public headers of each folder."""
-    include = re.compile(r'#include "lockstep/(\w+)/([\w/]+\.h)"')
+    include = re.compile(r'#include "lockstep/(?:(\w+)/)?([\w/]+\.h)"')
     found, waiting = [], [(None, "lockstep.h")]
     while waiting:
         folder, name = waiting.pop()
         text = (root / "lockstep" / (folder or "") / name).read_text()
         for to_folder, to_name in include.findall(text):
-            header = (to_folder, to_name)
+            header = (to_folder or None, to_name)
             shown = folder is None or (folder == to_folder and folder not in SINGLE)
-            if header not in found and to_folder in FOLDERS and shown:
-                found.append(header)
+            if header not in found and header not in waiting and (not to_folder or to_folder in FOLDERS) and shown:
+                found += [header] if to_folder else []
                 waiting.append(header)
     further = re.findall(r"^lockstep/(\w+)/([\w/]+\.h)$", (root / FURTHER).read_text(), re.MULTILINE)
     return {folder: sorted({name for of, name in [*found, *further] if of == folder}) for folder in FOLDERS}
