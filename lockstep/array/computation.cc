@@ -451,8 +451,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   impl->signature = signature_text(per_device);
   impl->fingerprint = lowered.fingerprint;
   impl->takes_position = lowered.takes_position;
-  impl->transposes = lowered.transposes;
-  impl->loops = lowered.loops;
+  impl->traits = lowered.traits;
   impl->collectives = lowered.collectives;
   impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
   if (impl->compiler_options.empty()) impl->only_collectives = lowered.only_collectives;

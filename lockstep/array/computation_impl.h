@@ -31,9 +31,9 @@ struct Computation::Impl {
   ir::ProgramCost counted;
   Fingerprint fingerprint = 0;
   bool takes_position = false;
-  bool transposes = false, loops = false;  ///< as in LoweredProgram
-  bool has_collectives = false;            ///< custom calls into the registry
-  bool replicated = false;  ///< compiled for all devices at once, with collectives of the platform's own
+  ir::CodeTraits traits;
+  bool has_collectives = false;  ///< custom calls into the registry
+  bool replicated = false;       ///< compiled for all devices at once, with collectives of the platform's own
   bool spans_processes = false;
   bool meets_processes = false;  ///< some of its collectives are over devices of several processes
   std::optional<ResultCheck> check;

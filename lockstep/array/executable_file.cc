@@ -171,8 +171,7 @@ class ExecutableFile {
     impl->counted = {program.flops(), program.bytes_accessed()};
     impl->fingerprint = program.fingerprint();
     impl->takes_position = program.takes_position();
-    impl->transposes = program.transposes();
-    impl->loops = program.loops();
+    impl->traits = {program.transposes(), program.loops(), program.running()};
     impl->replicated = program.native_collectives();
     for (const proto::Collective& each : program.collectives())
       impl->collectives.push_back(read_collective(each));
@@ -213,8 +212,7 @@ class ExecutableFile {
             .collectives = {},
             .native_collectives = impl.replicated,
             .takes_position = impl.takes_position,
-            .transposes = impl.transposes,
-            .loops = impl.loops};
+            .traits = impl.traits};
   }
 
   std::uint32_t number_of(const Mesh& mesh) {
@@ -237,8 +235,9 @@ class ExecutableFile {
     out.set_stablehlo(impl.text.stablehlo);
     out.set_fingerprint(impl.fingerprint);
     out.set_takes_position(impl.takes_position);
-    out.set_transposes(impl.transposes);
-    out.set_loops(impl.loops);
+    out.set_transposes(impl.traits.transposes);
+    out.set_loops(impl.traits.loops);
+    out.set_running(impl.traits.running);
     out.set_native_collectives(impl.replicated);
     if (is_anywhere(impl)) {
       meshes_.push_back(*impl.mesh);

@@ -90,7 +90,7 @@ std::shared_ptr<runtime::PlannedComputation> plan_computation(
                                     .site = line.site.to_string()});
   }
   planned->largest = largest_of(per_device);
-  planned->has_loops = lowered.loops;
+  planned->has_loops = lowered.traits.loops;
   planned->counted_flops = cost_of(per_device).flops;
   runtime::Plan& plan = runtime::Runtime::get().plan();
   plan.compile(*planned, lowered, mesh, options);

@@ -14,6 +14,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/window.h"
 #include "lockstep/program/uses.h"
 
 namespace lockstep::ir {
@@ -71,6 +72,15 @@ bool has_loops(const Program& program) {
     }
   }
   return false;
+}
+
+bool has_running(const Program& program) {
+  const Primitive* const kinds[] = {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()};
+  bool has = false;
+  for_each_equation(program, [&](const Equation& equation) {
+    has = has || std::ranges::find(kinds, equation.primitive) != std::end(kinds);
+  });
+  return has;
 }
 
 }  // namespace
@@ -427,8 +437,7 @@ struct LowerProgram {
     lowered.fingerprint = out.fingerprint_;
     lowered.native_collectives = options.native_collectives;
     lowered.takes_position = out.uses_position_ && !options.native_collectives;
-    lowered.transposes = has_transposes(program);
-    lowered.loops = has_loops(program);
+    lowered.traits = {has_transposes(program), has_loops(program), has_running(program)};
     lowered.only_collectives = out.steps(program, outputs);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {

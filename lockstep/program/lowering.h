@@ -243,6 +243,14 @@ struct LowerOptions {
   Fingerprint salt = 0;
 };
 
+/// What decides how XLA should compile a program for CPUs.
+struct CodeTraits {
+  bool transposes =
+      false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
+  bool loops = false;    ///< contains a program that runs more than once
+  bool running = false;  ///< has a running sum, product, maximum, minimum or logarithm of sums
+};
+
 /// A program ready for compilation.
 struct LoweredProgram {
   std::string stablehlo;                             ///< a module with one public function, main
@@ -250,9 +258,7 @@ struct LoweredProgram {
   std::vector<collectives::Collective> collectives;  ///< in the order in which they run
   bool native_collectives = false;
   bool takes_position = false;  ///< main's first argument is the device's position, i32[]
-  bool transposes =
-      false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
-  bool loops = false;                                    ///< contains a program that runs more than once
+  CodeTraits traits;
   std::optional<CollectiveSteps> only_collectives = {};  ///< if it does nothing else, by custom calls
 };
 

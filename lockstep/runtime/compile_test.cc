@@ -173,12 +173,12 @@ TEST(Lower, Transposes_AreReportedUnlessADotProductAbsorbsThem) {
   ir::Value x = builder.input({float32, {4, 8}});
   ir::Value transposed = ir::lax::transpose(x, {1, 0});
   ir::Value y = ir::lax::add(transposed, transposed);
-  EXPECT_TRUE(lower(builder.finish(std::span(&y, 1)), {}).transposes);
+  EXPECT_TRUE(lower(builder.finish(std::span(&y, 1)), {}).traits.transposes);
 
   ir::Builder with_dot("g");
   ir::Value a = with_dot.input({float32, {4, 8}});
   ir::Value b = ir::lax::dot_general(ir::lax::transpose(a, {1, 0}), a, {{1}, {0}, {}, {}});
-  EXPECT_FALSE(lower(with_dot.finish(std::span(&b, 1)), {}).transposes);
+  EXPECT_FALSE(lower(with_dot.finish(std::span(&b, 1)), {}).traits.transposes);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST(NestedPrimitives, HaveEveryRuleAndAnExample) {
 TEST(NestedPrimitives, ThatRunAProgramRepeatedly_AreReportedAsLoops) {
   std::set<std::string> loops;
   for (const Example& example : nested_examples()) {
-    if (lower(program_of(example), {}).loops) loops.insert(example.primitive->name);
+    if (lower(program_of(example), {}).traits.loops) loops.insert(example.primitive->name);
   }
   // The example of remat holds a scan.
   EXPECT_EQ(loops, (std::set<std::string>{"remat", "scan", "while"}));

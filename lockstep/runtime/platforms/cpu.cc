@@ -74,12 +74,15 @@ class Cpu : public Platform {
   /// XLA's older loop emitters take a third of the time and half of the memory. They read a transposed
   /// operand element by element, so a program with transposes gets the newer ones; and their code for a
   /// loop's body takes ten times as long, so a program with loops does, too. Small bodies gain nothing from
-  /// unrolling, and the compiler takes half of the time without it.
+  /// unrolling, and the compiler takes half of the time without it; but running sums take many times
+  /// as long.
   pjrt::CompileOptions own_compile_options(const ir::LoweredProgram& program) const override {
     pjrt::CompileOptions options;
-    if (program.loops) {
+    const ir::CodeTraits& has = program.traits;
+    if (has.running) return options;
+    if (has.loops) {
       options.backend_options = {"xla_cpu_disable_loop_unrolling"};
-    } else if (!program.transposes) {
+    } else if (!has.transposes) {
       options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
     }
     return options;
