@@ -33,6 +33,7 @@
 #include "lockstep/sharding/partitioner.h"
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/direct_slices.h"
 #include "lockstep/watch/recorder.h"
 #include "lockstep/watch/report.h"
 
@@ -253,6 +254,7 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
     }
     partitioning.out_specs.push_back(wanted ? std::optional(wanted->spec()) : std::nullopt);
   }
+  program = transforms::direct_slices(std::move(program));
   std::vector<Aval> out_avals = program.output_avals();
   sharding::Partitioned partitioned =
       mesh.size() > 1 ? sharding::partition(program, partitioning)
@@ -308,8 +310,8 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
     aval.varying.clear();
     impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, spec), true));
   }
-  return finish(std::move(impl), transforms::eliminate_dead_code(std::move(program)), mesh.axis_env(), mesh,
-                mesh.fingerprint());
+  program = transforms::direct_slices(transforms::eliminate_dead_code(std::move(program)));
+  return finish(std::move(impl), program, mesh.axis_env(), mesh, mesh.fingerprint());
 }
 
 namespace {

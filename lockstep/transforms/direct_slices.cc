@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/transforms/direct_slices.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
+#include "lockstep/transforms/dce.h"
+#include "lockstep/transforms/nested.h"
+
+namespace lockstep::transforms {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+/// A contiguous part of an array.
+struct Region {
+  Shape start, limit;
+
+  bool is_whole(const Shape& shape) const {
+    return limit == shape && std::ranges::all_of(start, [](std::int64_t n) { return n == 0; });
+  }
+};
+
+bool all_are(const Integers& numbers, std::int64_t number) {
+  return std::ranges::all_of(numbers, [number](std::int64_t n) { return n == number; });
+}
+
+bool is_contiguous_slice(const ir::Equation& equation) {
+  return equation.primitive == &ir::slice_p() && all_are(equation.params.as<ir::SliceParams>().strides, 1);
+}
+
+/// Which values are never computed as a whole, because all their users take slices.
+class OnlySliced {
+ public:
+  explicit OnlySliced(const ir::Program& program)
+      : program_(program), uses_(program), flags_(program.variables.size()), made_by_(flags_.size()) {
+    bool any = false;
+    for (const ir::Equation& equation : program.equations) {
+      for (ir::Var var : equation.outputs) made_by_[at(var)] = &equation;
+      if (!may_be(equation)) continue;
+      flags_[at(equation.outputs[0])] = any = true;
+    }
+    // A value depends on what its users are, and a sum also on its operands.
+    for (bool changed = any; changed;) {
+      changed = false;
+      for (std::size_t e = program.equations.size(); e-- > 0;) {
+        const ir::Equation& equation = program.equations[e];
+        if (!may_be(equation)) continue;
+        const ir::Var var = equation.outputs[0];
+        if (!flags_[at(var)] || holds(equation)) continue;
+        flags_[at(var)] = false;
+        changed = true;
+      }
+    }
+  }
+
+  bool operator()(ir::Var var) const { return flags_[at(var)]; }
+  bool any() const { return std::ranges::find(flags_, true) != flags_.end(); }
+  const ir::Equation& made_by(ir::Var var) const { return *made_by_[at(var)]; }
+
+ private:
+  static std::size_t at(ir::Var var) { return static_cast<std::size_t>(var); }
+
+  static bool may_be(const ir::Equation& equation) {
+    if (equation.primitive == &ir::pad_p()) return all_are(equation.params.as<ir::PadParams>().interior, 0);
+    return equation.primitive == &ir::concatenate_p() || equation.primitive == &ir::add_p();
+  }
+
+  bool holds(const ir::Equation& equation) const {
+    const ir::Var var = equation.outputs[0];
+    if (!uses_.is_used(var)) return false;
+    const bool is_sum = equation.primitive == &ir::add_p();
+    if (is_sum && !std::ranges::all_of(equation.inputs, [&](ir::Var input) { return (*this)(input); }))
+      return false;
+    return std::ranges::all_of(uses_.of(var), [&](std::size_t place) {
+      if (place == program_.equations.size()) return false;
+      const ir::Equation& user = program_.equations[place];
+      if (is_contiguous_slice(user)) {
+        return num_elements(program_.aval(user.outputs[0]).shape) > 0 && is_read_by_elements(user.outputs[0]);
+      }
+      const bool is_fill = user.primitive == &ir::pad_p() && user.inputs[1] == var;
+      return may_be(user) && (*this)(user.outputs[0]) && !is_fill;
+    });
+  }
+
+  bool is_read_by_elements(ir::Var var) const {
+    return std::ranges::all_of(uses_.of(var), [&](std::size_t place) {
+      if (place == program_.equations.size()) return false;
+      const ir::Equation& user = program_.equations[place];
+      return is_by_element(program_, user) &&
+             program_.aval(user.outputs[0]).shape == program_.aval(var).shape;
+    });
+  }
+
+  const ir::Program& program_;
+  const ir::Uses uses_;
+  std::vector<bool> flags_;
+  std::vector<const ir::Equation*> made_by_;
+};
+
+/// Writes a program anew, with slices of what is only sliced.
+class Writing {
+ public:
+  Writing(ir::Builder& builder, const ir::Program& program, std::span<const ir::Value> inputs)
+      : builder_(builder), program_(program), only_sliced_(program), env_("direct_slices", program, inputs) {}
+
+  Values run() {
+    for (const ir::Equation& equation : program_.equations) {
+      if (equation.outputs.size() == 1 && only_sliced_(equation.outputs[0])) continue;
+      CallSiteScope site(equation.site);
+      if (is_contiguous_slice(equation) && only_sliced_(equation.inputs[0])) {
+        const auto& s = equation.params.as<ir::SliceParams>();
+        env_.set(equation.outputs[0], sliced(equation.inputs[0], {s.start_indices, s.limit_indices}));
+        continue;
+      }
+      const Values outputs = builder_.emit(*equation.primitive, equation.params, env_.all(equation.inputs));
+      for (std::size_t i = 0; i < outputs.size(); ++i) env_.set(equation.outputs[i], outputs[i]);
+    }
+    return env_.all(program_.outputs);
+  }
+
+ private:
+  ir::Value sliced(ir::Var var, const Region& region) {
+    if (!only_sliced_(var)) {
+      return region.is_whole(program_.aval(var).shape)
+                 ? env_[var]
+                 : ir::lax::slice(env_[var], region.start, region.limit);
+    }
+    const ir::Equation& equation = only_sliced_.made_by(var);
+    CallSiteScope site(equation.site);
+    if (equation.primitive == &ir::pad_p()) return of_pad(equation, region);
+    if (equation.primitive == &ir::concatenate_p()) return of_concatenation(equation, region);
+    return ir::lax::add(sliced(equation.inputs[0], region), sliced(equation.inputs[1], region));
+  }
+
+  ir::Value of_pad(const ir::Equation& equation, const Region& region) {
+    const auto& p = equation.params.as<ir::PadParams>();
+    const ir::Var x = equation.inputs[0];
+    const ir::Value& fill = env_[equation.inputs[1]];
+    const Shape& shape = program_.aval(x).shape;
+    const std::size_t rank = shape.size();
+    Integers low(rank), high(rank), none(rank);
+    Region inside{Shape(rank), Shape(rank)};
+    bool is_empty = false;
+    Shape whole;
+    for (std::size_t d = 0; d < rank; ++d) {
+      low[d] = p.low[d] - region.start[d];
+      high[d] = region.limit[d] - p.low[d] - shape[d];
+      inside.start[d] = std::clamp<std::int64_t>(-low[d], 0, shape[d]);
+      inside.limit[d] = std::clamp<std::int64_t>(shape[d] + high[d], inside.start[d], shape[d]);
+      is_empty = is_empty || inside.start[d] == inside.limit[d];
+      whole.push_back(region.limit[d] - region.start[d]);
+    }
+    if (is_empty) return ir::lax::broadcast_in_dim(fill, whole, {});
+    ir::Value value = only_sliced_(x) ? sliced(x, inside) : env_[x];
+    if (only_sliced_(x)) {
+      for (std::size_t d = 0; d < rank; ++d) {
+        low[d] = std::max<std::int64_t>(low[d], 0);
+        high[d] = std::max<std::int64_t>(high[d], 0);
+      }
+    }
+    return all_are(low, 0) && all_are(high, 0) ? value : ir::lax::pad(value, fill, low, high, none);
+  }
+
+  ir::Value of_concatenation(const ir::Equation& equation, const Region& region) {
+    const std::int64_t dimension = equation.params.as<ir::ConcatenateParams>().dimension;
+    const auto d = static_cast<std::size_t>(dimension);
+    Values parts;
+    std::int64_t begin = 0;
+    for (ir::Var operand : equation.inputs) {
+      const std::int64_t size = program_.aval(operand).shape[d];
+      Region part = region;
+      part.start[d] = std::clamp<std::int64_t>(region.start[d] - begin, 0, size);
+      part.limit[d] = std::clamp<std::int64_t>(region.limit[d] - begin, part.start[d], size);
+      begin += size;
+      if (part.start[d] < part.limit[d]) parts.push_back(sliced(operand, part));
+    }
+    return parts.size() == 1 ? parts[0] : ir::lax::concatenate(std::span<const ir::Value>(parts), dimension);
+  }
+
+  ir::Builder& builder_;
+  const ir::Program& program_;
+  const OnlySliced only_sliced_;
+  Bindings env_;
+};
+
+ProgramPtr direct_slices_within(const ProgramPtr& program);
+
+/// Changes the programs in the equations; returns whether there was anything to change.
+bool change_nested(ir::Program& program) {
+  bool changed = false;
+  for (ir::Equation& equation : program.equations) {
+    const std::vector<ir::NestedProgram> nested = programs_of(equation);
+    bool any = false;
+    std::vector<ProgramPtr> programs;
+    for (const ir::NestedProgram& each : nested) {
+      programs.push_back(direct_slices_within(each.program));
+      any = any || programs.back() != each.program;
+    }
+    if (!any) continue;
+    equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
+    changed = true;
+  }
+  return changed;
+}
+
+/// The program itself if there is nothing to change.
+ProgramPtr direct_slices_within(const ProgramPtr& program) {
+  ir::Program own = *program;
+  const bool changed = change_nested(own);
+  if (!OnlySliced(own).any()) return changed ? shared(std::move(own)) : program;
+  Inner inner(own.name);
+  Values inputs;
+  for (std::size_t i = 0; i < own.inputs.size(); ++i) inputs.push_back(inner.input(input_aval(own, i)));
+  return inner.finish(Writing(inner.builder(), own, inputs).run());
+}
+
+}  // namespace
+
+bool is_by_element(const ir::Program& program, const ir::Equation& equation) {
+  if (equation.outputs.size() != 1 || !programs_of(equation).empty() || ir::has_effect(equation))
+    return false;
+  if (!equation.primitive->exchange(equation.params).kind.empty()) return false;
+  const Aval& result = program.aval(equation.outputs[0]);
+  std::vector<Aval> inputs;
+  for (ir::Var var : equation.inputs) {
+    inputs.push_back(program.aval(var));
+    if (!inputs.back().shape.empty() && inputs.back().shape != result.shape) return false;
+  }
+  // A product of matrices, too, may have operands of the result's shape.
+  return equation.primitive->flops(inputs, {&result, 1}, equation.params) <=
+         static_cast<double>(result.num_elements());
+}
+
+ir::Program direct_slices(ir::Program program) {
+  change_nested(program);
+  if (!OnlySliced(program).any()) return program;
+  ir::Builder builder(program.name);
+  Values inputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    inputs.push_back(builder.input(input_aval(program, i)));
+  return eliminate_dead_code(builder.finish(Writing(builder, program, inputs).run()));
+}
+
+}  // namespace lockstep::transforms
