@@ -94,6 +94,36 @@ TEST(Scan, RunsForwardsOrInReverse) {
   EXPECT_EQ(backwards[0].values, (std::vector<double>{20165}));  // 1 -> -3 -> 12 -> 142 -> 20165
 }
 
+/// A scan whose carries are a square of this size and its last value: each element gets half of the element
+/// above it and of the last value of the one below it.
+ir::Program stencil_program(std::int64_t size, std::int64_t length) {
+  const Aval square{DType::kF64, {size, size}, false, {}};
+  const ProgramPtr body = nested({square, square}, [&](std::span<const ir::Value> v) {
+    const ir::Value zero = ir::lax::full(v[0], ir::Scalar::of(0.0), DType::kF64, {}),
+                    half = ir::lax::full_like(v[0], 0.5);
+    const ir::Value above = ir::lax::pad(v[0], zero, {1, 0}, {-1, 0}, {0, 0});
+    const ir::Value below = ir::lax::pad(v[1], zero, {-1, 0}, {1, 0}, {0, 0});
+    return std::vector<ir::Value>{ir::lax::add(v[0], ir::lax::mul(half, ir::lax::add(above, below))), v[0]};
+  });
+  return trace({square, square}, [&](std::span<const ir::Value> v) {
+    return emit_nested(v[0].builder(), scan_p(), ir::OpParams::of(ScanParams{body, 0, 2, length, false}), v);
+  });
+}
+
+TEST(Scan, OverAStencil_TakesTwoStepsAtATime_WithTheSameResults) {
+  const HostArray u = random({96, 96}, -1, 1, 31), last = random({96, 96}, -1, 1, 32);
+  std::vector<HostArray> stepwise = {u, last};
+  for (std::int64_t length = 1; length <= 5; ++length) {
+    const std::string text = ir::lower(stencil_program(96, length), {}).stablehlo;
+    EXPECT_EQ(text.find("optimization_barrier") != text.npos, length > 1);
+    stepwise = evaluate(stencil_program(96, 1), stepwise);
+    const std::vector<HostArray> together = evaluate(stencil_program(96, length), {u, last});
+    for (std::size_t k = 0; k < 2; ++k) expect_near(together[k].values, stepwise[k].values);
+  }
+  // Small carries are copied.
+  EXPECT_THAT(ir::lower(stencil_program(8, 4), {}).stablehlo, Not(HasSubstr("optimization_barrier")));
+}
+
 TEST(Scan, OverNoElements_GivesTheFirstCarry) {
   const ir::Program program =
       trace({{DType::kF64, {}}, {DType::kF64, {0}}}, [&](std::span<const ir::Value> v) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/transforms/direct_slices.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/linearize.h"
@@ -316,6 +321,50 @@ ir::PrunedEquation prune(const ir::OpParams& params, const Flags& used) {
           inputs, outputs};
 }
 
+/// Carries below this size are not worth a second copy of the body.
+constexpr std::int64_t kLargeCarry = 64 << 10;
+
+/// Bodies above this size take long to compile.
+constexpr std::size_t kMostDoubled = 200;
+
+/// Whether XLA would copy a large carry in each step: its next value is another carry, or is computed
+/// element by element from a carry's other elements, as in a stencil, so that it cannot be written over it.
+bool copies_a_carry(const ir::Program& body, const Layout& at) {
+  if (body.equations.size() > kMostDoubled) return false;
+  std::vector<const ir::Equation*> made_by(body.variables.size());
+  for (const ir::Equation& equation : body.equations)
+    for (ir::Var var : equation.outputs) made_by[static_cast<std::size_t>(var)] = &equation;
+  std::vector<bool> is_carry(body.variables.size());
+  for (std::size_t i = at.carry; i < at.xs; ++i) is_carry[static_cast<std::size_t>(body.inputs[i])] = true;
+  const auto moves = [](const ir::Primitive* primitive) {
+    return primitive == &ir::slice_p() || primitive == &ir::pad_p() || primitive == &ir::concatenate_p() ||
+           primitive == &ir::rev_p() || primitive == &ir::dynamic_slice_p();
+  };
+  for (std::size_t k = 0; k < at.num_carry; ++k) {
+    const ir::Var result = body.outputs[k];
+    const Aval& aval = body.aval(result);
+    if (aval.bytes() < kLargeCarry) continue;
+    if (is_carry[static_cast<std::size_t>(result)] && result != body.inputs[at.carry + k]) return true;
+    // Each variable with whether an operation on the way from it moves elements.
+    std::vector<std::pair<ir::Var, bool>> due = {{result, false}};
+    std::vector<std::array<bool, 2>> seen(body.variables.size());
+    while (!due.empty()) {
+      const auto [var, moved] = due.back();
+      due.pop_back();
+      bool& was_here = seen[static_cast<std::size_t>(var)][moved ? 1 : 0];
+      if (std::exchange(was_here, true)) continue;
+      if (moved && is_carry[static_cast<std::size_t>(var)] && body.aval(var).bytes() >= kLargeCarry)
+        return true;
+      const ir::Equation* const equation = made_by[static_cast<std::size_t>(var)];
+      if (equation == nullptr) continue;
+      const bool mover = moves(equation->primitive);
+      if (!mover && !is_by_element(body, *equation)) continue;
+      for (ir::Var input : equation->inputs) due.emplace_back(input, moved || mover);
+    }
+  }
+  return false;
+}
+
 std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<ScanParams>();
   const Layout at(p);
@@ -383,7 +432,22 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
     }
     return next;
   };
-  ir::Lowering::Names results = out.loop(initial, types, condition, step);
+  ir::Lowering::Names results;
+  if (out.for_cpu() && p.length > 1 && copies_a_carry(body, at)) {
+    // Two steps at a time: the first writes to another buffer, the second back. XLA must not make one
+    // computation of them, which would compute the first step for each of its neighbours.
+    const auto two_steps = [&](const ir::Lowering::Names& values) {
+      ir::Lowering::Names between = step(values);
+      const ir::Lowering::Names carries(between.begin() + 1, between.end());
+      const std::vector<std::string> carry_types(types.begin() + 1, types.end());
+      std::ranges::copy(out.barrier(carries, carry_types), between.begin() + 1);
+      return step(between);
+    };
+    if (p.length % 2 == 1) initial = step(initial);
+    results = out.loop(initial, types, condition, two_steps);
+  } else {
+    results = out.loop(initial, types, condition, step);
+  }
   results.erase(results.begin());
   return results;
 }
