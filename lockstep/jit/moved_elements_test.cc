@@ -68,6 +68,30 @@ TEST(MovedElements, ATokenShift_MovesOnlyTheRowBefore) {
               ElementsAre("1 x permute of 1024 B"));
 }
 
+TEST(MovedElements, AStencil_MovesOnlyTheRowsNextToAPart_AlsoIfThePaddedSizeIsDivisible) {
+  const Array x = waves(kShape);
+  auto stencil = [](std::int64_t n) {
+    return [n](Array a) {
+      const Array p = pad(a, {{n, n}, {n, n}});
+      const Slice rows = slice(n, -n), columns = slice(n, -n);
+      return a + p[{slice(none, -2 * n), columns}] + p[{slice(2 * n, none), columns}] +
+             p[{rows, slice(none, -2 * n)}] + p[{rows, slice(2 * n, none)}];
+    };
+  };
+  EXPECT_THAT(moved(stencil(1), x), ElementsAre("1 x permute of 1024 B", "1 x permute of 1024 B"));
+  EXPECT_THAT(moved(stencil(2), x), ElementsAre("1 x permute of 2048 B", "1 x permute of 2048 B"));
+}
+
+TEST(MovedElements, AnUpdateOfTheInterior_MovesOnlyRowsAtTheEdgesOfAPart) {
+  const Array x = waves(kShape);
+  auto updated = [](Array a) {
+    const Slice in = slice(1, -1);
+    return a.at({in, in}).add(a[{slice(none, -2), in}] + a[{slice(2, none), in}] - 2. * a[{in, in}]);
+  };
+  EXPECT_THAT(moved(updated, x), ElementsAre("1 x permute of 1024 B", "1 x permute of 2048 B",
+                                             "1 x permute of 1024 B", "1 x permute of 1016 B"));
+}
+
 TEST(MovedElements, ASliceOfAPad_MovesWhatOnePadMoves) {
   const Array x = waves(kShape);
   auto shifted = [](Array a) { return pad(a, {{1, 0}, {0, 0}})[{slice(none, -1)}] + a; };

@@ -53,6 +53,10 @@ std::vector<Named> updates() {
          return v.at(slice(1, -1))
              .set(v[slice(1, -1)] + 0.1 * (v[slice(2, none)] - 2. * v[slice(1, -1)] + v[slice(none, -2)]));
        }},
+      {"less than half",
+       [](const Array& v) {
+         return v.at(slice(1, v.size() / 2)).set(sin(v[slice(none, v.size() / 2 - 1)]));
+       }},
       {"strided",
        [](const Array& v) {
          return v.at(slice(4, none)).set(v[slice(none, none, 2)][slice(0, v.size() - 4)]);

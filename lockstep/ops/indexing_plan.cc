@@ -241,6 +241,18 @@ Array joined(const ir::Primitive& kind, const Array& x, const Array& update) {
   return update;
 }
 
+/// Which places of a dimension of this size are start, start + stride, ... before the limit.
+Array in_range(const Array& like, std::int64_t size, std::int64_t start, std::int64_t limit,
+               std::int64_t stride) {
+  const DType dtype = place_dtype(size);
+  const auto number = [&](std::int64_t n) { return ir::lax::full(like, ir::Scalar::of(n), dtype, {size}); };
+  const Array at = ir::lax::iota(like, dtype, {size}, 0);
+  Array within = ir::lax::logical_and(ir::lax::ge(at, number(start)), ir::lax::lt(at, number(limit)));
+  if (stride == 1) return within;
+  const Array step = ir::lax::rem(ir::lax::sub(at, number(start)), number(stride));
+  return ir::lax::logical_and(within, ir::lax::eq(step, number(0)));
+}
+
 }  // namespace
 
 Array IndexPlan::write(const ir::Primitive& kind, const Array& x, std::span<const Array> arrays,
@@ -255,22 +267,27 @@ Array IndexPlan::write(const ir::Primitive& kind, const Array& x, std::span<cons
   part = ir::lax::reshape(part, view);
   if (whole || num_elements(view) == 0) return whole ? part : x;
   part = ir::lax::rev(part, reversed);
-  if (std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; })) {
+  const bool is_block = std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; });
+  // A block that is most of x is not written in place: where x is split over devices, a pad needs only halos.
+  if (is_block && (place || 2 * num_elements(view) < num_elements(x.shape()))) {
     const std::vector<Array> at = corner(x, place);
     return ir::lax::dynamic_update_slice(x, part, std::span<const Array>(at));
   }
   const Shape shape = x.shape();
   Integers high, interior;
+  std::optional<Array> there;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     high.push_back(shape[d] - limits[d]);
     interior.push_back(strides[d] - 1);
+    if (view[d] == shape[d]) continue;
+    const Array along = in_range(x, shape[d], starts[d], limits[d], strides[d]);
+    const Array within = ir::lax::broadcast_in_dim(along, shape, {static_cast<std::int64_t>(d)});
+    there = there ? ir::lax::logical_and(*there, within) : within;
   }
-  Array there =
-      ir::lax::pad(ir::lax::full(x, ir::Scalar::of(true), DType::kBool, view),
-                   ir::lax::full(x, ir::Scalar::of(false), DType::kBool, {}), starts, high, interior);
+  if (!there) return part;
   const ir::Scalar zero = is_inexact(x.dtype()) ? ir::Scalar::of(0.0) : ir::Scalar::of(0);
   return ir::lax::select(
-      there, ir::lax::pad(part, ir::lax::full(x, zero, x.dtype(), {}), starts, high, interior), x);
+      *there, ir::lax::pad(part, ir::lax::full(x, zero, x.dtype(), {}), starts, high, interior), x);
 }
 
 }  // namespace lockstep::ops
