@@ -303,7 +303,8 @@ void expect_that_the_survivors_name_the_killed(int count, int elements,
   const auto killed_at = steady_clock::now();
   processes.kill(victim, SIGKILL);
   for (int i = 0; i < victim; ++i) processes.wait_for_line(i, "said: ");
-  EXPECT_LT(steady_clock::now() - killed_at, std::chrono::seconds(10)) << "some milliseconds on a quiet machine";
+  EXPECT_LT(steady_clock::now() - killed_at, std::chrono::seconds(10))
+      << "some milliseconds on a quiet machine";
   for (int i = 0; i < victim; ++i) {
     EXPECT_THAT(
         processes.log(i),

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures a step of the heat equation in Lockstep, JAX and plain C++ on this machine, alternately.
+
+    benchmarks/stencil/compare.py [--quick] [--sizes N,N] [--bits 32,64] [--processes 1,2,4] [--only SIDE ...]
+
+README.md beside this file says what is measured. The times are medians over rounds of each run's median.
+"""
+import argparse
+import importlib.util
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FORMS = ("automatic", "shard_map", "interior")
+
+
+def load_compare_jax():
+    spec = importlib.util.spec_from_file_location("compare_jax", ROOT / "benchmarks" / "compare_jax" / "compare.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+compare_jax = load_compare_jax()
+
+
+class Lockstep:
+    def __init__(self, build):
+        self.build = build
+        for path in (build / "lockstep", build / "benchmarks" / "stencil"):
+            if not path.exists():
+                sys.exit(f"not built: {path}; run cmake --build --preset release --target lockstep_tool stencil")
+
+    def commands(self, form, processes, arguments):
+        return [([str(self.build / "lockstep"), "run", "-n", str(processes), "--",
+                  str(self.build / "benchmarks" / "stencil"), "--form", form, *arguments], {})]
+
+
+class Jax:
+    def __init__(self, python):
+        self.python = python
+
+    def commands(self, form, processes, arguments):
+        coordinator = f"127.0.0.1:{compare_jax.free_port()}"
+        return [([self.python, str(HERE / "jax_stencil.py"), "--form", form, *arguments],
+                 {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i), "COMPARE_COORDINATOR": coordinator,
+                  "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "benchmarks" / "compare_jax")})
+                for i in range(processes)]
+
+
+class Plain:
+    """One process, whatever the number."""
+    compiler, launch, defines = "g++", (), ()
+
+    def __init__(self, folder):
+        self.program = folder / f"plain_stencil.{self.compiler}"
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run([self.compiler, "-std=c++20", "-O3", "-march=native", *self.defines, f"-I{ROOT}", "-o",
+                        str(self.program), str(HERE / "plain_stencil.cc")], check=True)
+
+    def commands(self, form, processes, arguments):
+        return [([*self.launch_of(processes), str(self.program), *arguments], {})]
+
+    def launch_of(self, processes):
+        return []
+
+
+class OpenMpi(Plain):
+    compiler, defines = "mpicxx.openmpi", ("-DSTENCIL_MPI",)
+
+    def launch_of(self, processes):
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", str(processes)]
+
+
+class Mpich(Plain):
+    compiler, defines = "mpicxx.mpich", ("-DSTENCIL_MPI",)
+
+    def launch_of(self, processes):
+        return ["mpirun.mpich", "-n", str(processes)]
+
+
+def human(value):
+    return "-" if value is None else f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
+
+
+def print_table(rows, columns):
+    head = ["a step of heat", *columns]
+    ratios = [("Lockstep / C++", "Lockstep", "C++"), ("Lockstep, shard_map / MPI", "Lockstep, shard_map", "MPI C++"),
+              ("JAX / Lockstep", "JAX", "Lockstep"), ("the same, shard_map", "JAX, shard_map", "Lockstep, shard_map"),
+              ("the same, interior", "JAX, interior", "Lockstep, interior")]
+    ratios = [(name, a, b) for name, a, b in ratios if a in columns and b in columns]
+    head += [name for name, _, _ in ratios]
+    body = []
+    for name, row in rows.items():
+        quotients = [f"{row[a] / row[b]:.2f}x" if row.get(a) and row.get(b) else "-" for _, a, b in ratios]
+        body.append([name, *(human(row.get(column)) for column in columns), *quotients])
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+
+    def show(line):
+        print("| " + " | ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]) + " |")
+    show(head)
+    print("| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |")
+    for line in body:
+        show(line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
+    parser.add_argument("--sizes", default="1024,2048")
+    parser.add_argument("--bits", default="32,64")
+    parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--only", nargs="+", help="columns to measure, such as 'Lockstep' 'C++'")
+    parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--python", help="an interpreter with JAX, instead of build/compare_jax/venv")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one run of one program")
+    options = parser.parse_args()
+
+    load = os.getloadavg()[0]
+    if load > 0.3 * os.cpu_count():
+        print(f"warning: the machine is busy (load average {load:.1f} on {os.cpu_count()} cores): "
+              "figures will be worse than they are", file=sys.stderr)
+    wanted = lambda name: options.only is None or name in options.only
+    sides = {}
+    name_of = lambda side, form: side if form == "automatic" else f"{side}, {form}"
+    for side, make in (("Lockstep", lambda: Lockstep(options.build.resolve())),
+                       ("JAX", lambda: Jax(options.python or compare_jax.jax_python(ROOT / "build" / "compare_jax" / "venv")))):
+        forms = [form for form in FORMS if wanted(name_of(side, form))]
+        made = make() if forms else None
+        sides.update({name_of(side, form): (made, form) for form in forms})
+    folder = ROOT / "build" / "stencil"
+    if wanted("C++"):
+        sides["C++"] = (Plain(folder), None)
+    if wanted("MPI C++"):
+        mpi = next((kind for kind in (OpenMpi, Mpich) if shutil.which(kind.compiler)), None)
+        if mpi is None:
+            print("MPI C++ is left out: there is no mpicxx.openmpi or mpicxx.mpich; apt-get install libopenmpi-dev",
+                  file=sys.stderr)
+        else:
+            sides["MPI C++"] = (mpi(folder), None)
+
+    rows, failures = {}, []
+    for size in (int(n) for n in options.sizes.split(",")):
+        steps = max(10, (50 if options.quick else 200) * 1024 * 1024 // (size * size))
+        for bits in options.bits.split(","):
+            for processes in (int(n) for n in options.processes.split(",")):
+                arguments = ["--size", str(size), "--bits", bits, "--steps", str(steps),
+                             "--windows", "3" if options.quick else "8"]
+                name = f"{size} x {size}, f{bits}, {processes} process{'es' if processes > 1 else ''}"
+                samples, sums = {}, {}
+                for round_ in range(options.rounds or (1 if options.quick else 3)):
+                    for column, (side, form) in sides.items():
+                        if isinstance(side, Plain) and (processes > 1) != bool(side.defines):
+                            continue
+                        print(f"{name}, round {round_ + 1}, {column}", file=sys.stderr)
+                        try:
+                            _, found = compare_jax.run(side.commands(form, processes, arguments), options.timeout)
+                        except RuntimeError as error:
+                            failures.append(f"{name}, {column}: {error}")
+                            print(f"FAILED {failures[-1]}", file=sys.stderr)
+                            continue
+                        samples.setdefault(column, []).append(found[0]["median_us"])
+                        sums.setdefault(form == "interior", {})[column] = found[0]["sum"]
+                rows[name] = {column: statistics.median(values) for column, values in samples.items()}
+                for totals in sums.values():
+                    low, high = min(totals.values()), max(totals.values())
+                    if high - low > (1e-9 if bits == "64" else 1e-4) * abs(high):
+                        failures.append(f"{name}: the sums of the cells differ: {totals}")
+                        print(f"FAILED {failures[-1]}", file=sys.stderr)
+    # The C++ of one process stands beside each number of processes.
+    for name, row in rows.items():
+        alone = rows.get(name[:name.rindex(",")] + ", 1 process")
+        if alone and "C++" in alone:
+            row.setdefault("C++", alone["C++"])
+    print_table(rows, [column for column in sides])
+    return 1 if failures or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
