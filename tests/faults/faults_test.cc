@@ -28,6 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AnyOf;
 using testing::first_line;
 using ::testing::HasSubstr;
 using testing::Inventory;
@@ -288,7 +289,9 @@ TEST_F(Faults, KilledProcess_AtAnyMomentOfAJobOfTheLauncher_EndsTheJobAndIsNamed
     // All that was said by survivors is that.
     for (auto at = result.log.find("said: "); at != result.log.npos; at = result.log.find("said: ", at + 1)) {
       EXPECT_EQ(result.log.compare(at + 6, cause.size(), cause), 0) << result.log;
-      EXPECT_THAT(first_line(result.log.substr(at)), HasSubstr("died: signal 9 (SIGKILL)"));
+      // The peers' word counts if the kernel takes longer than half a second to end the process.
+      EXPECT_THAT(first_line(result.log.substr(at)),
+                  AnyOf(HasSubstr("died: signal 9 (SIGKILL)"), HasSubstr("died: its connections closed")));
     }
     expect_nothing_left();
   }
