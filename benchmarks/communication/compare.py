@@ -8,7 +8,6 @@ Both sides compile the same programs; a table says for each program the bytes th
 the collectives, and a device's peak memory. README.md beside this file says how they are counted.
 """
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -18,15 +17,10 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from comparing import jax_python, print_table  # noqa: E402
+
 SIDES = ("jax", "lockstep")
-
-
-def jax_python():
-    """The interpreter that benchmarks/compare_jax makes, with the pinned JAX."""
-    spec = importlib.util.spec_from_file_location("compare_jax", ROOT / "benchmarks" / "compare_jax" / "compare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.jax_python(ROOT / "build" / "compare_jax" / "venv")
 
 
 def run(command, timeout, environment={}):
@@ -96,18 +90,7 @@ def cells(name, row):
             *both("collectives", count), *both("memory", human), times("memory")]
 
 
-def print_table(rows):
-    """As README.md's, to be pasted there."""
-    head = ["program", "bytes, JAX", "Lockstep", "ratio", "collectives, JAX", "Lockstep", "memory, JAX", "Lockstep", "ratio"]
-    body = [cells(name, row) for name, row in rows.items()]
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-
-    def show(line):
-        print("| " + " | ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]) + " |")
-    show(head)
-    print("| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |")
-    for line in body:
-        show(line)
+HEAD = ["program", "bytes, JAX", "Lockstep", "ratio", "collectives, JAX", "Lockstep", "memory, JAX", "Lockstep", "ratio"]
 
 
 def print_verdict(rows):
@@ -188,7 +171,7 @@ def main():
     if unknown := set(only) - set(names):
         sys.exit(f"there is no program {unknown.pop()!r}; these are: {'; '.join(names)}")
     chosen = [word for name in only for word in ("--only", name)] + (["--check"] if options.check else [])
-    python = options.python or jax_python()
+    python = options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")
     eight = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     lines = {"jax": run([python, str(HERE / "jax_programs.py"), *chosen], options.timeout, eight),
              "lockstep": run([str(ours), *chosen, *(["--explain"] if options.explain else [])], options.timeout)}
@@ -200,7 +183,7 @@ def main():
 
     order = [name for name in dict.fromkeys([*names, *lines["jax"]]) if name in lines["jax"] or name in lines["lockstep"]]
     rows = {name: {side: summary(lines[side].get(name)) for side in SIDES} for name in order}
-    print_table(rows)
+    print_table(HEAD, [cells(name, row) for name, row in rows.items()])  # as README.md's
     print()
     print_verdict(rows)
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -12,92 +12,18 @@ import json
 import os
 import pathlib
 import platform
-import shlex
-import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PINNED = ["jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8"]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from comparing import PINNED, Mpi, free_port, jax_python, run, warn_if_busy  # noqa: E402
+
 KIB, MIB = 1 << 10, 1 << 20
-
-
-def jax_python(folder):
-    """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet. A link
-    is replaced, and what it led to spared."""
-    python, stamp = folder / "bin" / "python", folder / "pinned"
-    if folder.is_symlink() or not (stamp.exists() and stamp.read_text().split() == PINNED):
-        print(f"making {folder} with {' '.join(PINNED)}", file=sys.stderr)
-        if folder.is_symlink():
-            folder.unlink()
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PINNED],
-                       check=True)
-        stamp.write_text("\n".join(PINNED))
-    return str(python)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def stop(processes):
-    """Ends what is left of these processes, each the leader of its own group."""
-    for process in processes:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
-
-
-def run(commands, timeout):
-    """Runs the commands, given as (command line, environment), side by side. Returns the measurements they printed,
-    with the wall time of their start. Raises RuntimeError where one fails or the time is over; none is left running."""
-    processes, outputs, names = [], [], " and ".join(sorted({shlex.join(c) for c, _ in commands}))
-    started = time.time()
-    try:
-        for command, environment in commands:
-            output = tempfile.TemporaryFile("w+")
-            outputs.append(output)
-            processes.append(subprocess.Popen(command, env={**os.environ, **environment}, stdout=output,
-                                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                              start_new_session=True))
-        deadline = time.monotonic() + timeout
-        failed = None
-        while failed is None and any(p.poll() is None for p in processes):
-            if time.monotonic() > deadline:
-                failed = f"did not end within {timeout} s"
-            elif any(p.poll() not in (None, 0) for p in processes):
-                failed = f"ended with status {next(p.poll() for p in processes if p.poll())}"
-            time.sleep(0.02)
-        if failed is None and any(p.returncode for p in processes):
-            failed = f"ended with status {next(p.returncode for p in processes if p.returncode)}"
-    finally:
-        stop(processes)
-    texts = []
-    for output in outputs:
-        output.seek(0)
-        texts.append(output.read())
-        output.close()
-    if failed is not None:
-        tails = "\n".join(f"--- process {i}\n{text[-3000:]}" for i, text in enumerate(texts))
-        raise RuntimeError(f"{names} {failed}\n{tails}")
-    measurements = []
-    for text in texts:
-        for line in text.splitlines():
-            at = line.find('{"measure"')  # `lockstep run` puts the process before each line
-            if at >= 0:
-                measurements.append(json.loads(line[at:]))
-    return started, measurements
 
 
 class Jax:
@@ -143,51 +69,17 @@ class WithoutRecorder(Lockstep):
         return super().run(program, processes, arguments, timeout, {**environment, "LOCKSTEP_RECORDER": "0"})
 
 
-class Mpi:
-    """An MPI with its own compiler and launcher. It takes part in the collectives only."""
+class MpiCollectives:
+    """An MPI, which takes part in the collectives only."""
 
-    def __init__(self, name, flavor, package, options):
-        self.name, self.flavor, self.package, self.options = name, flavor, package, options
+    def __init__(self, mpi):
+        self.name, self.mpi = mpi.name, mpi
         self.program = None
-
-    @staticmethod
-    def sides():
-        """Those that can compile and start programs here. As many processes as cores are bound to them, more are not bound."""
-        sides = [Mpi("Open MPI", "openmpi", "openmpi-bin", ["--allow-run-as-root", "--oversubscribe"]),
-                 Mpi("MPICH", "mpich", "mpich", [])]
-        there = []
-        for side in sides:
-            missing = side.missing()
-            if missing is None:
-                there.append(side)
-            else:
-                print(f"{side.name} is left out: {missing}; apt-get install {side.package} lib{side.flavor}-dev",
-                      file=sys.stderr)
-        return there
-
-    def missing(self):
-        """What this MPI lacks here, None for nothing. The compiler's script and the launcher may be there without the
-        headers or the library."""
-        for tool in (f"mpicxx.{self.flavor}", f"mpirun.{self.flavor}"):
-            if not shutil.which(tool):
-                return f"there is no {tool}"
-        with tempfile.TemporaryDirectory() as folder:
-            tried = subprocess.run([f"mpicxx.{self.flavor}", "-x", "c++", "-", "-o", f"{folder}/program"], text=True,
-                                   input="#include <mpi.h>\nint main() { return MPI_Init(nullptr, nullptr); }\n",
-                                   capture_output=True)
-        if tried.returncode == 0:
-            return None
-        lines = tried.stderr.strip().splitlines() or [f"status {tried.returncode}"]
-        return f"mpicxx.{self.flavor} compiles no program: " + next((l for l in lines if "error" in l), lines[0])
 
     def run(self, program, processes, arguments, timeout):
         if self.program is None:
-            self.program = ROOT / "build" / "compare_jax" / f"mpi_collectives.{self.flavor}"
-            self.program.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run([f"mpicxx.{self.flavor}", "-std=c++20", "-O2", f"-I{ROOT}", "-o", str(self.program),
-                            str(HERE / "mpi_collectives.cc")], check=True)
-        command = [f"mpirun.{self.flavor}", *self.options, "-n", str(processes), str(self.program), *arguments]
-        return run([(command, {})], timeout)
+            self.program = self.mpi.compile(HERE / "mpi_collectives.cc", ROOT / "build" / "compare_jax", "-O2")
+        return run([(self.mpi.command(processes, [self.program, *arguments]), {})], timeout)
 
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute")
@@ -334,10 +226,7 @@ def main():
     options = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that run() ends what it started
-    load = os.getloadavg()[0]
-    if load > 0.3 * os.cpu_count():
-        print(f"warning: the machine is busy (load average {load:.1f} on {os.cpu_count()} cores): "
-              "figures will be worse than they are", file=sys.stderr)
+    load = warn_if_busy()
     sides = []
     if options.recorder:
         sides.append(WithoutRecorder(options.build.resolve()))
@@ -347,7 +236,7 @@ def main():
         sides.append(Lockstep(options.build.resolve()))
 
     if options.mpi:
-        sides += Mpi.sides()
+        sides += [MpiCollectives(mpi) for mpi in Mpi.there()]
 
     counts = [int(n) for n in options.processes.split(",")] if options.processes else None
     plan = []
@@ -377,7 +266,7 @@ def main():
     for measure, processes in plan:
         for round_ in range(options.rounds or (1 if options.quick else 3)):
             for side in sides:
-                if isinstance(side, Mpi) and measure not in (measure_psum, measure_collectives):
+                if isinstance(side, MpiCollectives) and measure not in (measure_psum, measure_collectives):
                     continue
                 what = f"{measure.__name__.removeprefix('measure_')}, {processes} process(es), round {round_ + 1}, {side.name}"
                 print(what, file=sys.stderr)

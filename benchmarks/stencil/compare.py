@@ -7,27 +7,18 @@
 README.md beside this file says what is measured. The times are medians over rounds of each run's median.
 """
 import argparse
-import importlib.util
-import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from comparing import Mpi, free_port, jax_python, print_table, run, warn_if_busy  # noqa: E402
+
 FORMS = ("automatic", "shard_map", "interior")
-
-
-def load_compare_jax():
-    spec = importlib.util.spec_from_file_location("compare_jax", ROOT / "benchmarks" / "compare_jax" / "compare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-compare_jax = load_compare_jax()
+OPTIMIZED = ("-O3", "-march=native")
 
 
 class Lockstep:
@@ -47,7 +38,7 @@ class Jax:
         self.python = python
 
     def commands(self, form, processes, arguments):
-        coordinator = f"127.0.0.1:{compare_jax.free_port()}"
+        coordinator = f"127.0.0.1:{free_port()}"
         return [([self.python, str(HERE / "jax_stencil.py"), "--form", form, *arguments],
                  {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i), "COMPARE_COORDINATOR": coordinator,
                   "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "benchmarks" / "compare_jax")})
@@ -56,40 +47,34 @@ class Jax:
 
 class Plain:
     """One process, whatever the number."""
-    compiler, launch, defines = "g++", (), ()
+    is_parallel = False
 
     def __init__(self, folder):
-        self.program = folder / f"plain_stencil.{self.compiler}"
+        self.program = str(folder / "plain_stencil")
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([self.compiler, "-std=c++20", "-O3", "-march=native", *self.defines, f"-I{ROOT}", "-o",
-                        str(self.program), str(HERE / "plain_stencil.cc")], check=True)
+        subprocess.run(["g++", "-std=c++20", *OPTIMIZED, f"-I{ROOT}", "-o", self.program, str(HERE / "plain_stencil.cc")],
+                       check=True)
 
     def commands(self, form, processes, arguments):
-        return [([*self.launch_of(processes), str(self.program), *arguments], {})]
-
-    def launch_of(self, processes):
-        return []
+        return [([self.program, *arguments], {})]
 
 
-class OpenMpi(Plain):
-    compiler, defines = "mpicxx.openmpi", ("-DSTENCIL_MPI",)
+class PlainMpi:
+    is_parallel = True
 
-    def launch_of(self, processes):
-        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", str(processes)]
+    def __init__(self, mpi, folder):
+        self.mpi = mpi
+        self.program = mpi.compile(HERE / "plain_stencil.cc", folder, *OPTIMIZED, "-DSTENCIL_MPI")
 
-
-class Mpich(Plain):
-    compiler, defines = "mpicxx.mpich", ("-DSTENCIL_MPI",)
-
-    def launch_of(self, processes):
-        return ["mpirun.mpich", "-n", str(processes)]
+    def commands(self, form, processes, arguments):
+        return [(self.mpi.command(processes, [self.program, *arguments]), {})]
 
 
 def human(value):
     return "-" if value is None else f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
 
 
-def print_table(rows, columns):
+def print_rows(rows, columns):
     head = ["a step of heat", *columns]
     ratios = [("Lockstep / C++", "Lockstep", "C++"), ("Lockstep, shard_map / MPI", "Lockstep, shard_map", "MPI C++"),
               ("JAX / Lockstep", "JAX", "Lockstep"), ("the same, shard_map", "JAX, shard_map", "Lockstep, shard_map"),
@@ -100,14 +85,7 @@ def print_table(rows, columns):
     for name, row in rows.items():
         quotients = [f"{row[a] / row[b]:.2f}x" if row.get(a) and row.get(b) else "-" for _, a, b in ratios]
         body.append([name, *(human(row.get(column)) for column in columns), *quotients])
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-
-    def show(line):
-        print("| " + " | ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]) + " |")
-    show(head)
-    print("| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |")
-    for line in body:
-        show(line)
+    print_table(head, body)
 
 
 def main():
@@ -123,15 +101,12 @@ def main():
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run of one program")
     options = parser.parse_args()
 
-    load = os.getloadavg()[0]
-    if load > 0.3 * os.cpu_count():
-        print(f"warning: the machine is busy (load average {load:.1f} on {os.cpu_count()} cores): "
-              "figures will be worse than they are", file=sys.stderr)
+    warn_if_busy()
     wanted = lambda name: options.only is None or name in options.only
     sides = {}
     name_of = lambda side, form: side if form == "automatic" else f"{side}, {form}"
     for side, make in (("Lockstep", lambda: Lockstep(options.build.resolve())),
-                       ("JAX", lambda: Jax(options.python or compare_jax.jax_python(ROOT / "build" / "compare_jax" / "venv")))):
+                       ("JAX", lambda: Jax(options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")))):
         forms = [form for form in FORMS if wanted(name_of(side, form))]
         made = make() if forms else None
         sides.update({name_of(side, form): (made, form) for form in forms})
@@ -139,12 +114,9 @@ def main():
     if wanted("C++"):
         sides["C++"] = (Plain(folder), None)
     if wanted("MPI C++"):
-        mpi = next((kind for kind in (OpenMpi, Mpich) if shutil.which(kind.compiler)), None)
-        if mpi is None:
-            print("MPI C++ is left out: there is no mpicxx.openmpi or mpicxx.mpich; apt-get install libopenmpi-dev",
-                  file=sys.stderr)
-        else:
-            sides["MPI C++"] = (mpi(folder), None)
+        there = Mpi.there()
+        if there:
+            sides["MPI C++"] = (PlainMpi(there[0], folder), None)
 
     rows, failures = {}, []
     for size in (int(n) for n in options.sizes.split(",")):
@@ -157,11 +129,11 @@ def main():
                 samples, sums = {}, {}
                 for round_ in range(options.rounds or (1 if options.quick else 3)):
                     for column, (side, form) in sides.items():
-                        if isinstance(side, Plain) and (processes > 1) != bool(side.defines):
+                        if isinstance(side, (Plain, PlainMpi)) and (processes > 1) != side.is_parallel:
                             continue
                         print(f"{name}, round {round_ + 1}, {column}", file=sys.stderr)
                         try:
-                            _, found = compare_jax.run(side.commands(form, processes, arguments), options.timeout)
+                            _, found = run(side.commands(form, processes, arguments), options.timeout)
                         except RuntimeError as error:
                             failures.append(f"{name}, {column}: {error}")
                             print(f"FAILED {failures[-1]}", file=sys.stderr)
@@ -179,7 +151,7 @@ def main():
         alone = rows.get(name[:name.rindex(",")] + ", 1 process")
         if alone and "C++" in alone:
             row.setdefault("C++", alone["C++"])
-    print_table(rows, [column for column in sides])
+    print_rows(rows, list(sides))
     return 1 if failures or not rows else 0
 
 

@@ -31,8 +31,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent / "compare_jax"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "compare_jax")]
 import compare  # noqa: E402
+import comparing  # noqa: E402
 
 KIB, MIB = compare.KIB, compare.MIB
 
@@ -107,7 +108,7 @@ def measure(options):
                 port += 1
                 print(f"{per_host} a host, round {round_ + 1}, {side}", file=sys.stderr)
                 started = list(commands(side, per_host, port, options.build, options.python, arguments))
-                for found in compare.run(started, options.timeout)[1]:
+                for found in comparing.run(started, options.timeout)[1]:
                     if found["measure"] == "collective":
                         key = f"psum {compare.label(found['bytes'])}, 2 hosts x {per_host}"
                         samples.setdefault(key, {}).setdefault(side, []).append(found["median_us"])
@@ -136,7 +137,7 @@ def measure_encryption(options):
     for round_ in range(options.rounds):
         for number, side in enumerate(("tcp", "tls")):
             started = list(commands(side, 1, 5200 + 2 * round_ + number, options.build, None, arguments))
-            for found in compare.run(started, options.timeout)[1]:
+            for found in comparing.run(started, options.timeout)[1]:
                 if found["measure"] == "collective":
                     samples.setdefault((found["bytes"], side), []).append(found["median_us"])
     print(f"{'':10}{'plain':>14}{'encrypted':>14}{'ratio':>8}")
@@ -152,7 +153,7 @@ def measure_overlap(options, rate):
     for round_ in range(options.rounds):
         started = on_hosts(1, lambda index: variables_of_lockstep(2, index, 5100 + round_),
                            [str(options.build / "benchmarks" / "training_step")])
-        for each in compare.run(list(started), options.timeout)[1]:
+        for each in comparing.run(list(started), options.timeout)[1]:
             found.setdefault(each["measure"], []).append(each["median_us"] / 1000)
     row = {name: statistics.median(values) for name, values in found.items()}
     print(f"{rate:>10}" + "".join(f"{row[name]:>12.1f} ms" for name in ("beside", "in place", "alone")) +
@@ -189,7 +190,7 @@ def main():
         return
     if options.encryption:
         sys.exit(subprocess.run([recipe, sys.executable, __file__, *sys.argv[1:]]).returncode)
-    options.python = options.python or compare.jax_python(ROOT / "build" / "compare_jax" / "venv")
+    options.python = options.python or comparing.jax_python(ROOT / "build" / "compare_jax" / "venv")
     if "ON" in os.environ:
         measure(options)
         return
