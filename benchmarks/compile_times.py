@@ -70,26 +70,24 @@ def main():
 
     print(f"{'header' if given.headers else 'example':32} {'seconds':>8} {'MiB':>6}")
     too_much = []
-    with tempfile.TemporaryDirectory() as scratch:
-        if given.headers:
-            compiler, flags = flags_of(found[0][1])
-            for header in ("array", "jit", "train", "lockstep"):
-                source = Path(scratch) / f"{header}.cc"
-                source.write_text(f"#include <lockstep/{header}.h>\nint main() {{ lockstep::initialize(); }}\n")
-                seconds, mib = measure([compiler, *flags, "-c", str(source), "-o", str(Path(scratch) / "out.o")])
-                print(f"{f'<lockstep/{header}.h>':32} {seconds:8.2f} {mib:6.0f}", flush=True)
-            return
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
         before = []
         if given.pch:
             compiler, flags = flags_of(found[0][1])
-            header = Path(scratch) / "pch.h"
+            header = scratch / "pch.h"
             header.write_text("#include <lockstep/lockstep.h>\n")
             seconds, mib = measure([compiler, *flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"])
             print(f"{'(the header, once)':32} {seconds:8.2f} {mib:6.0f}")
             before = ["-include", str(header)]
+        if given.headers:
+            entry = found[0][1]
+            found = [(scratch / f"{header}.cc", entry) for header in ("array", "jit", "train", "lockstep")]
+            for source, _ in found:
+                source.write_text(f"#include <lockstep/{source.stem}.h>\nint main() {{ lockstep::initialize(); }}\n")
         for source, entry in found:
             compiler, flags = flags_of(entry)
-            seconds, mib = measure([compiler, *flags, *before, "-c", str(source), "-o", str(Path(scratch) / "out.o")])
+            seconds, mib = measure([compiler, *flags, *before, "-c", str(source), "-o", str(scratch / "out.o")])
             print(f"{source.stem:32} {seconds:8.2f} {mib:6.0f}", flush=True)
             if given.most_mib and mib > given.most_mib:
                 too_much.append(source.stem)
