@@ -6,10 +6,8 @@
 #if __cplusplus < 202002L
 #error "Lockstep needs C++20: compile with -std=c++20, or target_compile_features(... cxx_std_20) in CMake"
 #define LOCKSTEP_UNSUPPORTED_COMPILER
-#elif defined(__clang__) && __clang_major__ < 16
-#error "Lockstep needs clang 16 or later, or g++ 12 or later"
-#define LOCKSTEP_UNSUPPORTED_COMPILER
-#elif !defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12
-#error "Lockstep needs g++ 12 or later, or clang 16 or later"
+#elif (defined(__clang__) && __clang_major__ < 16) || \
+    (!defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12)
+#error "Lockstep needs g++ 12 or clang 16, or a later version of one of them"
 #define LOCKSTEP_UNSUPPORTED_COMPILER
 #endif
