@@ -2,10 +2,10 @@
 // The heat equation on a plate: a stencil of five points, with the rows split over the devices.
 //
 //   $ lockstep run -n 2 -- build/release/examples/heat
-//   [0] written for the whole plate: the corner of what was hot has cooled to 0.273
-//   [0] written for one device's rows: the same
-//   [0] a step moves 1024 bytes by a permute
-//   [0] a step moves 1024 bytes by a permute
+//   [0] for the whole plate: the corner of the hot square has cooled to 0.273
+//   [0] for each device's rows: the results are equal
+//   [0] each step exchanges 1024 bytes in a permute
+//   [0] each step exchanges 1024 bytes in a permute
 
 #include <lockstep/lockstep.h>
 
@@ -63,8 +63,8 @@ int main() {
 
   const auto moved = ls::jit(step).lower(u).communication();
   if (ls::process_index() != 0) return 0;
-  std::printf("written for the whole plate: the corner of what was hot has cooled to %.3f\n", corner);
-  std::printf("written for one device's rows: %s\n", difference < 1e-5f ? "the same" : "something else");
+  std::printf("for the whole plate: the corner of the hot square has cooled to %.3f\n", corner);
+  std::printf("for each device's rows: the results are %s\n", difference < 1e-5f ? "equal" : "different");
   for (const auto& line : moved)
-    std::printf("a step moves %d bytes by a %s\n", static_cast<int>(line.bytes), line.kind.c_str());
+    std::printf("each step exchanges %d bytes in a %s\n", static_cast<int>(line.bytes), line.kind.c_str());
 }

@@ -2,10 +2,10 @@
 // OpenMP's threads make the data, one thread runs the program, and another one looks at the results.
 //
 //   $ lockstep run -n 2 -- build/release/examples/threads_and_openmp
-//   [0] 2 processes filled 2048 rows in place
-//   [0] the mean of step 1 is 0.5
-//   [0] the mean of step 2 is 1
-//   [0] the mean of step 3 is 1.5
+//   [0] the threads of 2 processes filled 2048 rows
+//   [0] after step 1 the sum is 0.5
+//   [0] after step 2 the sum is 1
+//   [0] after step 3 the sum is 1.5
 
 #include <lockstep/lockstep.h>
 
@@ -60,15 +60,15 @@ int main() {
   const ls::Mesh mesh = ls::make_mesh({{"rows", ls::device_count()}});
   const Array x = ls::make_array_from_process_local_data(ls::NamedSharding(mesh, P("rows")), memory);
   if (ls::process_index() == 0)
-    std::printf("%d processes filled %d rows in place\n", ls::process_count(),
+    std::printf("the threads of %d processes filled %d rows\n", ls::process_count(),
                 static_cast<int>(x.shape()[0]));
 
   // This thread only reads results, which every process has as a whole, so it moves nothing between
   // processes.
   Queue results;
   std::thread watcher([&] {
-    for (int step = 1; const std::optional<Array> mean = results.pop(); ++step)
-      if (ls::process_index() == 0) std::printf("the mean of step %d is %g\n", step, mean->item<float>());
+    for (int step = 1; const std::optional<Array> sum = results.pop(); ++step)
+      if (ls::process_index() == 0) std::printf("after step %d the sum is %g\n", step, sum->item<float>());
   });
 
   // Only this thread launches programs over several processes.
