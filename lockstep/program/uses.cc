@@ -20,6 +20,13 @@ Uses::Uses(const Program& program, std::span<const Var> outputs) : first_(progra
   each([&](std::size_t var, std::size_t place) { places_[next[var]++] = place; });
 }
 
+std::vector<const Equation*> equations_of_variables(const Program& program) {
+  std::vector<const Equation*> equations(program.variables.size());
+  for (const Equation& equation : program.equations)
+    for (Var var : equation.outputs) equations[static_cast<std::size_t>(var)] = &equation;
+  return equations;
+}
+
 std::vector<NestedLink> uses_within(std::span<const NestedLink> links, int program, std::size_t i) {
   std::vector<NestedLink> found;
   std::ranges::copy_if(links, std::back_inserter(found), [&](const NestedLink& link) {

@@ -37,6 +37,9 @@ class Uses {
   std::vector<std::size_t> places_;
 };
 
+/// For each variable the equation whose result it is; null for an input.
+std::vector<const Equation*> equations_of_variables(const Program& program);
+
 /// Where a value of an equation that contains programs goes, in all of them: operand `i` of the equation
 /// (`program` is NestedLink::kEquation), or output `i` of a program. Nowhere: the value decides what runs.
 std::vector<NestedLink> uses_within(std::span<const NestedLink> links, int program, std::size_t i);

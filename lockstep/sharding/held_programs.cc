@@ -3,27 +3,20 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "lockstep/program/primitive.h"
+#include "lockstep/program/held_programs.h"
 
 namespace lockstep::sharding {
 
 bool rewrite_held(ir::Equation& equation, CommunicationReasons& reasons, const RewriteProgram& rewrite) {
-  if (!equation.primitive->nested) return false;
-  bool changed = false;
-  std::vector<std::shared_ptr<const ir::Program>> programs;
-  for (const ir::NestedProgram& held : ir::programs_of(equation)) {
+  return ir::rewrite_held(equation, [&](const std::shared_ptr<const ir::Program>& held) {
     CommunicationReasons found;
-    std::optional<ir::Program> written = rewrite(*held.program, found);
-    changed = changed || written.has_value();
-    programs.push_back(written ? std::make_shared<const ir::Program>(std::move(*written)) : held.program);
+    std::optional<ir::Program> written = rewrite(*held, found);
+    const auto now = written ? std::make_shared<const ir::Program>(std::move(*written)) : held;
     for (auto& [place, reason] : found)
-      reasons[{place.first ? place.first : programs.back().get(), place.second}] = std::move(reason);
-  }
-  if (changed)
-    equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
-  return changed;
+      reasons[{place.first ? place.first : now.get(), place.second}] = std::move(reason);
+    return now;
+  });
 }
 
 }  // namespace lockstep::sharding

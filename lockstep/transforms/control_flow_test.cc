@@ -110,7 +110,7 @@ ir::Program stencil_program(std::int64_t size, std::int64_t length) {
   });
 }
 
-TEST(Scan, OverAStencil_TakesTwoStepsAtATime_WithTheSameResults) {
+TEST(Scan, OverAStencil_RunsTwoStepsPerIteration_WithTheSameResults) {
   const HostArray u = random({96, 96}, -1, 1, 31), last = random({96, 96}, -1, 1, 32);
   std::vector<HostArray> stepwise = {u, last};
   for (std::int64_t length = 1; length <= 5; ++length) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "lockstep/program/held_programs.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/uses.h"
@@ -37,10 +38,12 @@ bool is_contiguous_slice(const ir::Equation& equation) {
 class OnlySliced {
  public:
   explicit OnlySliced(const ir::Program& program)
-      : program_(program), uses_(program), flags_(program.variables.size()), made_by_(flags_.size()) {
+      : program_(program),
+        uses_(program),
+        flags_(program.variables.size()),
+        made_by_(ir::equations_of_variables(program)) {
     bool any = false;
     for (const ir::Equation& equation : program.equations) {
-      for (ir::Var var : equation.outputs) made_by_[at(var)] = &equation;
       if (!may_be(equation)) continue;
       flags_[at(equation.outputs[0])] = any = true;
     }
@@ -99,14 +102,18 @@ class OnlySliced {
   const ir::Program& program_;
   const ir::Uses uses_;
   std::vector<bool> flags_;
-  std::vector<const ir::Equation*> made_by_;
+  const std::vector<const ir::Equation*> made_by_;
 };
 
 /// Writes a program anew, with slices of what is only sliced.
 class Writing {
  public:
-  Writing(ir::Builder& builder, const ir::Program& program, std::span<const ir::Value> inputs)
-      : builder_(builder), program_(program), only_sliced_(program), env_("direct_slices", program, inputs) {}
+  Writing(ir::Builder& builder, const ir::Program& program, const OnlySliced& only_sliced,
+          std::span<const ir::Value> inputs)
+      : builder_(builder),
+        program_(program),
+        only_sliced_(only_sliced),
+        env_("direct_slices", program, inputs) {}
 
   Values run() {
     for (const ir::Equation& equation : program_.equations) {
@@ -184,39 +191,30 @@ class Writing {
 
   ir::Builder& builder_;
   const ir::Program& program_;
-  const OnlySliced only_sliced_;
+  const OnlySliced& only_sliced_;
   Bindings env_;
 };
 
 ProgramPtr direct_slices_within(const ProgramPtr& program);
 
 /// Changes the programs in the equations; returns whether there was anything to change.
-bool change_nested(ir::Program& program) {
+bool change_held(ir::Program& program) {
   bool changed = false;
-  for (ir::Equation& equation : program.equations) {
-    const std::vector<ir::NestedProgram> nested = programs_of(equation);
-    bool any = false;
-    std::vector<ProgramPtr> programs;
-    for (const ir::NestedProgram& each : nested) {
-      programs.push_back(direct_slices_within(each.program));
-      any = any || programs.back() != each.program;
-    }
-    if (!any) continue;
-    equation.params = equation.primitive->nested->with_programs(equation.params, std::move(programs));
-    changed = true;
-  }
+  for (ir::Equation& equation : program.equations)
+    changed = ir::rewrite_held(equation, direct_slices_within) || changed;
   return changed;
 }
 
 /// The program itself if there is nothing to change.
 ProgramPtr direct_slices_within(const ProgramPtr& program) {
   ir::Program own = *program;
-  const bool changed = change_nested(own);
-  if (!OnlySliced(own).any()) return changed ? shared(std::move(own)) : program;
+  const bool changed = change_held(own);
+  const OnlySliced only_sliced(own);
+  if (!only_sliced.any()) return changed ? shared(std::move(own)) : program;
   Inner inner(own.name);
   Values inputs;
   for (std::size_t i = 0; i < own.inputs.size(); ++i) inputs.push_back(inner.input(input_aval(own, i)));
-  return inner.finish(Writing(inner.builder(), own, inputs).run());
+  return inner.finish(Writing(inner.builder(), own, only_sliced, inputs).run());
 }
 
 }  // namespace
@@ -237,13 +235,14 @@ bool is_by_element(const ir::Program& program, const ir::Equation& equation) {
 }
 
 ir::Program direct_slices(ir::Program program) {
-  change_nested(program);
-  if (!OnlySliced(program).any()) return program;
+  change_held(program);
+  const OnlySliced only_sliced(program);
+  if (!only_sliced.any()) return program;
   ir::Builder builder(program.name);
   Values inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     inputs.push_back(builder.input(input_aval(program, i)));
-  return eliminate_dead_code(builder.finish(Writing(builder, program, inputs).run()));
+  return eliminate_dead_code(builder.finish(Writing(builder, program, only_sliced, inputs).run()));
 }
 
 }  // namespace lockstep::transforms

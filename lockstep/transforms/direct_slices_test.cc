@@ -44,7 +44,7 @@ ir::Value stencil(const ir::Value& u, const ir::Value& p) {
 
 ir::Value five_points(const ir::Value& u) { return stencil(u, padded(u, {1, 1}, {1, 1})); }
 
-TEST(DirectSlices, SlicesOfAPad_BecomePadsOfTheOperandsShape) {
+TEST(DirectSlices, SlicesOfAPad_BecomePadsWithTheOperandsShape) {
   const ir::Program program = trace({kSquare}, [](auto v) { return std::vector{five_points(v[0])}; });
   EXPECT_EQ(ir::to_string(direct_slices(program)),
             "f(a:f64[6,6])\n"
@@ -67,7 +67,7 @@ ir::Value with_halo(const ir::Value& u) {
   return stencil(u, padded(ir::lax::concatenate(std::span<const ir::Value>(parts), 0), {0, 1}, {0, 1}));
 }
 
-TEST(DirectSlices, SlicesOfAPaddedConcatenation_NeedNeitherOfThemWhole) {
+TEST(DirectSlices, SlicesOfAPaddedConcatenation_ComputeNoPaddedArray) {
   const ir::Program program = trace({kSquare}, [](auto v) { return std::vector{with_halo(v[0])}; });
   EXPECT_THAT(ir::to_string(program), HasSubstr("f64[8,8]"));
   EXPECT_THAT(ir::to_string(direct_slices(program)), Not(HasSubstr("f64[8,")));
@@ -80,7 +80,7 @@ TEST(DirectSlices, SlicesOfASumOfPads_BecomeSumsOfPads) {
   EXPECT_THAT(ir::to_string(direct_slices(program)), Not(HasSubstr("f64[8,8]")));
 }
 
-TEST(DirectSlices, ProgramsOfLoops_AreChangedToo) {
+TEST(DirectSlices, LoopBodies_AreRewritten) {
   const ir::Program program = trace({kSquare}, [](auto v) {
     Inner inner("body");
     const ir::Value u = inner.input(v[0].aval()), next[] = {five_points(u)};
@@ -91,7 +91,7 @@ TEST(DirectSlices, ProgramsOfLoops_AreChangedToo) {
   EXPECT_THAT(ir::to_string(direct_slices(program)), Not(HasSubstr("f64[8,8]")));
 }
 
-TEST(DirectSlices, AValueNeededAsAWhole_IsUnchanged) {
+TEST(DirectSlices, AnArrayThatIsUsedWhole_IsUnchanged) {
   using Make = ir::Value (*)(const ir::Value& p, const ir::Value& part);
   const Make uses[] = {
       [](const ir::Value& p, const ir::Value& part) {
@@ -180,7 +180,7 @@ class Generator {
   std::mt19937 random_;
 };
 
-TEST(DirectSlices, GeneratedPrograms_HaveTheSameElements) {
+TEST(DirectSlices, RandomPrograms_KeepTheirValues) {
   const std::vector<HostArray> inputs = {test::random({5, 4}, -9, 9, 1), test::random({5, 4}, -9, 9, 2)};
   test::Joined joined;  // all in one, which compiles faster
   const std::vector<ir::Value> values = joined.inputs(inputs);

@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/uses.h"
 #include "lockstep/transforms/direct_slices.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
@@ -331,9 +332,7 @@ constexpr std::size_t kMostDoubled = 200;
 /// element by element from a carry's other elements, as in a stencil, so that it cannot be written over it.
 bool copies_a_carry(const ir::Program& body, const Layout& at) {
   if (body.equations.size() > kMostDoubled) return false;
-  std::vector<const ir::Equation*> made_by(body.variables.size());
-  for (const ir::Equation& equation : body.equations)
-    for (ir::Var var : equation.outputs) made_by[static_cast<std::size_t>(var)] = &equation;
+  const std::vector<const ir::Equation*> made_by = ir::equations_of_variables(body);
   std::vector<bool> is_carry(body.variables.size());
   for (std::size_t i = at.carry; i < at.xs; ++i) is_carry[static_cast<std::size_t>(body.inputs[i])] = true;
   const auto moves = [](const ir::Primitive* primitive) {
