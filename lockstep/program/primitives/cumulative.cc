@@ -262,8 +262,6 @@ Primitive cumulative_primitive(CumulativeKind kind) {
   };
 }
 
-bool is_number(DType dtype) { return dtype != DType::kBool; }
-
 }  // namespace
 
 const Primitive& cumsum_p() {
@@ -271,7 +269,7 @@ const Primitive& cumsum_p() {
       cumulative_primitive({.name = "cumsum",
                             .stablehlo = "add",
                             .expected = "numbers",
-                            .takes = is_number,
+                            .takes = rules::is_number,
                             .identity = [](DType) { return Scalar::of(0); },
                             .self = cumsum_p,
                             .join_values = lax::add<Value>,
@@ -288,7 +286,7 @@ const Primitive& cumprod_p() {
       cumulative_primitive({.name = "cumprod",
                             .stablehlo = "multiply",
                             .expected = "numbers",
-                            .takes = is_number,
+                            .takes = rules::is_number,
                             .identity = [](DType) { return Scalar::of(1); },
                             .self = cumprod_p,
                             .join_values = lax::mul<Value>,
@@ -301,7 +299,7 @@ const Primitive& cummax_p() {
       cumulative_primitive({.name = "cummax",
                             .stablehlo = "maximum",
                             .expected = "numbers",
-                            .takes = is_number,
+                            .takes = rules::is_number,
                             .identity = [](DType dtype) { return rules::extreme(dtype, -1); },
                             .self = cummax_p,
                             .join_values = lax::max<Value>,
@@ -314,7 +312,7 @@ const Primitive& cummin_p() {
       cumulative_primitive({.name = "cummin",
                             .stablehlo = "minimum",
                             .expected = "numbers",
-                            .takes = is_number,
+                            .takes = rules::is_number,
                             .identity = [](DType dtype) { return rules::extreme(dtype, 1); },
                             .self = cummin_p,
                             .join_values = lax::min<Value>,

@@ -22,15 +22,6 @@ std::string mlir_string(std::string_view text) {
   return out + "\"";
 }
 
-/// The i-th of the examples.
-Value example(const Value& x, std::int64_t i) {
-  const Shape& shape = x.aval().shape;
-  std::vector<std::int64_t> start(shape.size(), 0), limit = shape;
-  start[0] = i;
-  limit[0] = i + 1;
-  return lax::reshape(lax::slice(x, start, limit), Shape(shape.begin() + 1, shape.end()));
-}
-
 }  // namespace
 
 void check_debug_format(const std::string& format, std::size_t operands) {
@@ -67,7 +58,7 @@ const Primitive& debug_p() {
         for (std::int64_t i = 0; i < call.size; ++i) {
           std::vector<Value> operands;
           for (std::size_t k = 0; k < call.inputs.size(); ++k)
-            operands.push_back(call.batched[k] ? example(call.inputs[k], i) : call.inputs[k]);
+            operands.push_back(call.batched[k] ? rules::example(call.inputs[k], i) : call.inputs[k]);
           call.builder.emit(debug_p(), call.params, operands);
         }
         return {};

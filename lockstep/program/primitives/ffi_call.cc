@@ -17,15 +17,6 @@ namespace {
 
 const FfiCallParams& params_of(const OpParams& params) { return params.as<FfiCallParams>(); }
 
-/// The i-th of the examples.
-Value example(const Value& x, std::int64_t i) {
-  const Shape shape = x.aval().shape;
-  std::vector<std::int64_t> start(shape.size(), 0), limit = shape;
-  start[0] = i;
-  limit[0] = i + 1;
-  return lax::reshape(lax::slice(x, start, limit), Shape(shape.begin() + 1, shape.end()));
-}
-
 /// The rule that the user has given. A factor that only operands or only results have, and over which nothing
 /// is summed, is whole: a kernel does not know which part it has.
 ShardingRule sharding_of(std::span<const Aval> inputs, std::span<const Aval> outputs,
@@ -79,7 +70,7 @@ std::vector<Value> batched(const BatchCall& call) {
     for (std::int64_t i = 0; i < call.size; ++i) {
       std::vector<Value> one;
       for (std::size_t k = 0; k < inputs.size(); ++k)
-        one.push_back(call.batched[k] ? example(inputs[k], i) : inputs[k]);
+        one.push_back(call.batched[k] ? rules::example(inputs[k], i) : inputs[k]);
       const std::vector<Value> results = call.builder.emit(ffi_call_p(), call.params, one);
       for (std::size_t k = 0; k < results.size(); ++k)
         parts[k].push_back(lax::reshape(results[k], rules::prepended(1, results[k].aval().shape)));

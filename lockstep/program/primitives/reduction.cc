@@ -187,9 +187,7 @@ Tangents product_rule(const JvpCall& c) {
   return {lax::reshape(t, sizes(shape, rest))};
 }
 
-bool is_number(DType dtype) { return dtype != DType::kBool; }
 bool is_any_dtype(DType) { return true; }
-bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
 bool has_bits(DType dtype) { return !is_inexact(dtype); }
 
 /// Where the axis is split: the place of the device's own best in the whole, if none is better; else the last
@@ -215,7 +213,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
       .shape = [](std::span<const Aval> inputs, const OpParams& params) -> std::vector<Aval> {
         const Aval& x = inputs[0];
         const auto& p = params.as<ArgParams>();
-        if (!is_ordered(x.dtype)) fail<DTypeError>("expected real numbers, got {}", to_string(x));
+        if (!rules::is_ordered(x.dtype)) fail<DTypeError>("expected real numbers, got {}", to_string(x));
         if (!is_integer(p.index_dtype)) {
           fail<DTypeError>("expected an integer dtype for the index, got {}", lockstep::name(p.index_dtype));
         }
@@ -334,7 +332,7 @@ const Primitive& reduce_sum_p() {
       {{0}}, reduction({.name = "reduce_sum",
                         .stablehlo = "add",
                         .expected = "numbers",
-                        .takes = is_number,
+                        .takes = rules::is_number,
                         .identity = [](DType) { return Scalar::of(0); },
                         .combine = always(Combine::kSum),
                         .self = reduce_sum_p,
@@ -350,7 +348,7 @@ const Primitive& reduce_prod_p() {
   static const Primitive p = reduction({.name = "reduce_prod",
                                         .stablehlo = "multiply",
                                         .expected = "numbers",
-                                        .takes = is_number,
+                                        .takes = rules::is_number,
                                         .identity = [](DType) { return Scalar::of(1); },
                                         .combine = always(Combine::kProduct),
                                         .self = reduce_prod_p,

@@ -59,6 +59,14 @@ std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall
   return call.builder.emit(primitive, call.params, inputs);
 }
 
+Value example(const Value& x, std::int64_t i) {
+  const Shape& shape = x.aval().shape;
+  std::vector<std::int64_t> start(shape.size(), 0), limit = shape;
+  start[0] = i;
+  limit[0] = i + 1;
+  return lax::reshape(lax::slice(x, start, limit), Shape(shape.begin() + 1, shape.end()));
+}
+
 Aval with_shape(const Aval& aval, Shape shape) { return {aval.dtype, std::move(shape), aval.weak_type, {}}; }
 
 Value zeros(const Value& like, const Aval& aval) {

@@ -15,6 +15,10 @@ namespace lockstep::ir::rules {
 void same_shapes(std::span<const Aval> inputs);
 void same_dtypes(std::span<const Aval> inputs);
 
+/// The dtypes that a primitive takes: all but bools, and all but complex numbers.
+inline bool is_number(DType dtype) { return dtype != DType::kBool; }
+inline bool is_ordered(DType dtype) { return !is_complex(dtype); }
+
 /// The JVP of an operation with one operand: computed from the tangent, the operand and the result.
 using UnaryTangent = std::function<Value(const Value& t, const Value& x, const Value& y)>;
 std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent);
@@ -29,6 +33,9 @@ Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive pr
 /// Batching of an operation whose operands have one shape: operands without the mapped dimension are
 /// broadcast.
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);
+
+/// The i-th of the examples in the first dimension.
+Value example(const Value& x, std::int64_t i);
 
 /// The aval with another shape, without varying axes.
 Aval with_shape(const Aval& aval, Shape shape);

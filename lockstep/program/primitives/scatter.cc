@@ -294,8 +294,6 @@ Primitive scatter_primitive(const ScatterKind& kind) {
 }
 
 bool is_any(DType) { return true; }
-bool is_number(DType dtype) { return dtype != DType::kBool; }
-bool is_ordered(DType dtype) { return info(dtype).kind != DTypeKind::kComplex; }
 
 }  // namespace
 
@@ -306,27 +304,29 @@ const Primitive& scatter_p() {
 }
 
 const Primitive& scatter_add_p() {
-  static const Primitive p = scatter_primitive({"scatter_add", "add", "numbers", is_number, scatter_add_p,
-                                                Combine::kSum, jvp_of_add, transpose_of_add});
+  static const Primitive p = scatter_primitive({"scatter_add", "add", "numbers", rules::is_number,
+                                                scatter_add_p, Combine::kSum, jvp_of_add, transpose_of_add});
   return p;
 }
 
 const Primitive& scatter_mul_p() {
   static const Primitive p =
-      scatter_primitive({"scatter_mul", "multiply", "numbers", is_number, scatter_mul_p, Combine::kProduct,
-                         jvp_of_mul, transpose_of_mul});
+      scatter_primitive({"scatter_mul", "multiply", "numbers", rules::is_number, scatter_mul_p,
+                         Combine::kProduct, jvp_of_mul, transpose_of_mul});
   return p;
 }
 
 const Primitive& scatter_min_p() {
-  static const Primitive p = scatter_primitive({"scatter_min", "minimum", "real numbers or bools", is_ordered,
-                                                scatter_min_p, Combine::kMin, jvp_of_extreme});
+  static const Primitive p =
+      scatter_primitive({"scatter_min", "minimum", "real numbers or bools", rules::is_ordered, scatter_min_p,
+                         Combine::kMin, jvp_of_extreme});
   return p;
 }
 
 const Primitive& scatter_max_p() {
-  static const Primitive p = scatter_primitive({"scatter_max", "maximum", "real numbers or bools", is_ordered,
-                                                scatter_max_p, Combine::kMax, jvp_of_extreme});
+  static const Primitive p =
+      scatter_primitive({"scatter_max", "maximum", "real numbers or bools", rules::is_ordered, scatter_max_p,
+                         Combine::kMax, jvp_of_extreme});
   return p;
 }
 
