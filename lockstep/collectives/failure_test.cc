@@ -304,7 +304,7 @@ void expect_that_the_survivors_name_the_killed(int count, int elements,
   processes.kill(victim, SIGKILL);
   for (int i = 0; i < victim; ++i) processes.wait_for_line(i, "said: ");
   EXPECT_LT(steady_clock::now() - killed_at, std::chrono::seconds(10))
-      << "some milliseconds on a quiet machine";
+      << "it takes some milliseconds on a quiet machine";
   for (int i = 0; i < victim; ++i) {
     EXPECT_THAT(
         processes.log(i),

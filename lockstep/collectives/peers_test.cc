@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -27,6 +26,7 @@
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/processor_time.h"
 #include "lockstep/testing/temporary_folder.h"
 #include "lockstep/watch/reader.h"
 #include "lockstep/watch/recorder.h"
@@ -243,22 +243,15 @@ TEST(ProcessWithoutDescriptors, SaysThatItCannotConnect) {
                     HasSubstr("Too many open files")));
 }
 
-milliseconds cpu_time() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto time = [](const timeval& t) { return milliseconds(t.tv_sec * 1000 + t.tv_usec / 1000); };
-  return time(usage.ru_utime) + time(usage.ru_stime);
-}
-
 LOCKSTEP_CHILD(is_connected_to_when_it_has_no_descriptors) {
   if (testing::child_index() == 0) {
     ChildWorld world;
     {
       const NoMoreDescriptors none;
       mkdir((shared_folder() / "short").c_str(), 0700);
-      const auto before = cpu_time();
+      const auto before = testing::processor_time();
       std::this_thread::sleep_for(milliseconds(1000));
-      EXPECT_LT(cpu_time() - before, milliseconds(400));
+      EXPECT_LT(testing::processor_time() - before, milliseconds(400));
     }
     sum(world->communicator({0, 1}), 0);
   } else {

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <limits>
 #include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/state_machine_test.h"
+#include "lockstep/testing/processor_time.h"
 
 namespace lockstep::coordination {
 namespace {
@@ -309,15 +309,9 @@ TEST_F(StateMachineTest, Alive_CallsOfManyTasks_TakeLinearTime) {
   std::vector<int> all(kTasks);
   std::iota(all.begin(), all.end(), 0);
   std::vector<Reply<std::vector<AliveTask>>> replies;
-  // Of this thread: the time of a clock depends on what else runs.
-  const auto processor_seconds = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-  };
-  const double began = processor_seconds();
+  const auto began = testing::processor_time();
   for (int task = 0; task < kTasks; ++task) replies.push_back(alive(task, all));
-  EXPECT_LT(processor_seconds() - began, 60) << "0.1 s without sanitizers";
+  EXPECT_LT(testing::processor_time() - began, seconds(60)) << "it takes 0.1 s without sanitizers";
   for (const auto& reply : replies) EXPECT_EQ(reply.value().size(), static_cast<std::size_t>(kTasks));
 }
 

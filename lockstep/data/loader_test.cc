@@ -309,7 +309,7 @@ TEST(Loader, ABillionRecords_AreResumedAtOnceInConstantMemory) {
   loader.restore(state);
   const auto batch = loader.next();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s)
-      << "it must not go through all that is before the position";
+      << "a restore must not read the records before the position";
   expect_batch(*batch, Order({billion}, Mixture({1}), 3, 1), {64}, state.position / 64);
   for (int i = 0; i < 200; ++i) loader.next();
   EXPECT_LT(resident_memory() - before, 32 << 10);

@@ -68,7 +68,7 @@ TEST(MovedElements, ATokenShift_MovesOnlyTheRowBefore) {
               ElementsAre("1 x permute of 1024 B"));
 }
 
-TEST(MovedElements, AStencil_MovesOnlyTheRowsNextToAPart_AlsoIfThePaddedSizeIsDivisible) {
+TEST(MovedElements, AStencil_MovesOnlyNeighbouringRows_EvenIfThePaddedSizeIsDivisible) {
   const Array x = waves(kShape);
   auto stencil = [](std::int64_t n) {
     return [n](Array a) {
@@ -82,7 +82,7 @@ TEST(MovedElements, AStencil_MovesOnlyTheRowsNextToAPart_AlsoIfThePaddedSizeIsDi
   EXPECT_THAT(moved(stencil(2), x), ElementsAre("1 x permute of 2048 B", "1 x permute of 2048 B"));
 }
 
-TEST(MovedElements, AnUpdateOfTheInterior_MovesOnlyRowsAtTheEdgesOfAPart) {
+TEST(MovedElements, AnInteriorUpdate_MovesOnlyEdgeRows) {
   const Array x = waves(kShape);
   auto updated = [](Array a) {
     const Slice in = slice(1, -1);
