@@ -7,8 +7,10 @@
 Each kind of stranger attacks each target for a while: a coordinator that stays, with a secret, and one that lets JAX in; a
 process that computes sums with three others, each on a host of its own; the status page; a host's proxy; and a client,
 which takes the stranger for its coordinator. Measured are the growth of the target's largest memory (VmHWM), its CPU time
-and its descriptors, and how long a job of 4 takes beside the attack, or how many sums it computes. Each run checks what
-strangers may cost; --write also writes the tables of docs/coordination.md.
+and its descriptors, and how long a job of 4 takes beside the attack, or how many sums it computes. A stranger takes as much
+of the machine as it gets, so the job is also measured while the same strangers attack another coordinator on the machine:
+the difference is what they cost the job. Each run checks what strangers may cost; --write also writes the tables of
+docs/coordination.md.
 LOCKSTEP_STRANGERS sets the number of connections (100; 10000 for the table, which also takes longer).
 """
 import argparse
@@ -18,6 +20,7 @@ import queue
 import signal
 import socket
 import ssl
+import statistics
 import struct
 import subprocess
 import sys
@@ -33,6 +36,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HELLO = b"lockstep hello 1"
 CONNECTIONS = int(os.environ.get("LOCKSTEP_STRANGERS", "100"))
 SECONDS = 0.2 if CONNECTIONS <= 1000 else 2
+ROUNDS = 1 if CONNECTIONS <= 1000 else 5  # of the job, beside strangers of its own and of others
+BESIDE = min(SECONDS, 0.7)  # how long strangers attack in each of them
 METHODS = ["RegisterTask", "Heartbeat", "ShutdownTask", "WatchTasks", "InsertKeyValue", "GetKeyValue", "TryGetKeyValue",
            "IncrementKeyValue", "GetKeyValueDir", "DeleteKeyValue", "Barrier", "CancelBarrier", "GetAliveTasks",
            "PollForError"]
@@ -236,10 +241,16 @@ class Target:
         return process
 
     def start_coordinator(self, *options):
+        """The process, and its address."""
         process = self.start([self.arguments.launcher, "coordinator", "--num-processes", "4", "--keep", *options])
-        self.address = process.stdout.readline().split()[-1]
+        address = process.stdout.readline().split()[-1]
         threading.Thread(target=process.stdout.read, daemon=True).start()
-        return process
+        return process, address
+
+    def start_other(self, *options):
+        """Another coordinator on the machine, which strangers may attack instead."""
+        port = int(self.start_coordinator(*options)[1].rsplit(":", 1)[1])
+        self.other = [port] * len(self.ports)
 
     def memory(self):
         with open(f"/proc/{self.pid}/status") as file:
@@ -258,8 +269,8 @@ class Target:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def attack(self, attack, until):
-        threads = [threading.Thread(target=attack, args=[port, until]) for port in self.ports]
+    def attack(self, attack, until, ports=None):
+        threads = [threading.Thread(target=attack, args=[port, until]) for port in ports or self.ports]
         for thread in threads:
             thread.start()
         return threads
@@ -278,9 +289,15 @@ class Target:
             thread.join()
         return {"memory": self.memory() - memory, "cpu": self.cpu() - cpu, "descriptors": most - descriptors}
 
+    unit = None  # of what a job is measured by, if there is one; of rates, more is better
+
     def job(self, attack):
-        """How the job does beside the attack."""
-        return None
+        """How the job does beside the attack, and beside one of another coordinator: medians."""
+        both = {"own": [], "other": []}
+        for _ in range(ROUNDS):
+            for name, ports in (("own", self.ports), ("other", self.other)):
+                both[name].append(self.beside(attack, ports))
+        return [statistics.median(both[name]) for name in ("own", "other")]
 
     def end(self):
         for process in self.started:
@@ -292,11 +309,15 @@ class Target:
 
 class Coordinator(Target):
     """Serves 4 processes again and again."""
+    unit = " s"
+
     def __init__(self, arguments, name, *options):
         super().__init__(arguments, name)
         self.jax = bool(options)
-        self.pid = self.start_coordinator(*options).pid
+        process, self.address = self.start_coordinator(*options)
+        self.pid = process.pid
         self.ports = [int(self.address.rsplit(":", 1)[1])]
+        self.start_other(*options)
         self.start_job()
 
     def start_job(self):
@@ -309,12 +330,13 @@ class Coordinator(Target):
             assert process.returncode == 0, f"{self.name}: a process of the job failed beside strangers:\n{output}"
         return time.monotonic() - began
 
-    def job(self, attack):
-        threads = self.attack(attack, time.monotonic() + SECONDS)
+    def beside(self, attack, ports):
+        threads = self.attack(attack, time.monotonic() + BESIDE, ports)
+        time.sleep(BESIDE / 10)
         seconds = self.start_job()
         for thread in threads:
             thread.join()
-        return f"{seconds:.2f} s"
+        return seconds
 
 
 def listening_ports(pid):
@@ -336,10 +358,11 @@ def listening_ports(pid):
 
 class DataPorts(Target):
     """The ports of process 0 of four that compute sums, each as if on a host of its own."""
+    unit = "/s"
 
     def __init__(self, arguments, name):
         super().__init__(arguments, name)
-        self.start_coordinator()
+        self.address = self.start_coordinator()[1]
         self.processes = [self.start([arguments.program, self.address, "4", str(i), "--train"], stderr=subprocess.STDOUT)
                           for i in range(4)]
         self.pid, self.steps = self.processes[0].pid, 0
@@ -349,6 +372,7 @@ class DataPorts(Target):
             time.sleep(0.05)
         self.ports = listening_ports(self.pid)  # for data, and for what else processes tell each other
         assert len(self.ports) == 2, self.ports
+        self.start_other()
 
     def count(self):
         for line in self.processes[0].stdout:
@@ -357,11 +381,11 @@ class DataPorts(Target):
             else:
                 PROBLEMS.append(f"{self.name}: {line.strip()}")
 
-    def job(self, attack):
+    def beside(self, attack, ports):
         before, began = self.steps, time.monotonic()
-        for thread in self.attack(attack, began + SECONDS):
+        for thread in self.attack(attack, began + BESIDE, ports):
             thread.join()
-        return f"{(self.steps - before) / (time.monotonic() - began):.0f}/s"
+        return (self.steps - before) / (time.monotonic() - began)
 
     def end(self):
         self.processes[0].send_signal(signal.SIGTERM)
@@ -492,26 +516,31 @@ def main():
                 GREETINGS[port] = greeting_of_a_process(target) if isinstance(target, Coordinator) else heard
                 if isinstance(target, (Coordinator, Proxy)):
                     GREETED.add(port)
+            for port in getattr(target, "other", []):
+                GREETINGS[port] = heard
+                GREETED.add(port)
         header, rows = ["strangers"], []
         for target in targets:
             header += [f"{target.name}: memory", "CPU", "descriptors"]
-            header += ["job"] if hasattr(target, "start_job") else ["sums"] if hasattr(target, "steps") else []
+            header += [{" s": "job", "/s": "sums"}[target.unit], "beside others' strangers"] if target.unit else []
         for name, attack in STRANGERS.items():
             if arguments.only and arguments.only not in name and name != "none":
                 continue
             cells = [name]
             for target in targets:
                 cost = target.measure(attack)
-                job = target.job(attack)
+                digits = 2 if target.unit == " s" else 0
+                job = [f"{figure:.{digits}f}{target.unit}" for figure in (target.job(attack) if target.unit else [])]
                 print(f"{name}, {target.name}: {cost['memory']} KiB, {cost['cpu']:.2f} s of CPU in {SECONDS} s, "
-                      f"{cost['descriptors']} descriptors{'; the job beside it: ' + job if job else ''}", flush=True)
+                      f"{cost['descriptors']} descriptors{'; the job: ' if job else ''}"
+                      f"{' beside them, beside those of others '.join(job)}", flush=True)
                 # A stranger has 64 KiB; where JAX is let in, gRPC serves up to 256 of them, and what 64 KiB become.
                 most = 256 * KIB if target.jax else max(8 * KIB, 64 * cost["descriptors"])
                 if cost["memory"] > most or cost["descriptors"] > 600:
                     failures += 1
                     print(f"{name}, {target.name}: more than a stranger may cost", flush=True)
                 cells += [f"{max(cost['memory'], 0) / KIB:.1f} MiB", f"{round(100 * max(cost['cpu'], 0) / SECONDS)} %",
-                          str(max(cost["descriptors"], 0)), *([job] if job else [])]
+                          str(max(cost["descriptors"], 0)), *job]
             rows.append(cells)
         for target in targets:
             target.end()
