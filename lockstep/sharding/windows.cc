@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,9 @@ class Windowing {
     ir::Value value;
     std::vector<std::int64_t> at;  // by device
     bool same;                     // on all of them
+
+    /// Its distance from the begin of the device's own part, if that is the same on all devices that get it.
+    std::optional<std::int64_t> distance;
   };
 
   std::int64_t begin(std::int64_t device) const { return windows_.begin(device); }
@@ -104,11 +108,13 @@ class Windowing {
     std::vector<std::int64_t> from(static_cast<std::size_t>(n_)), at(from.size());
     std::vector<bool> sends(from.size()), gets(from.size());
     std::vector<std::pair<int, int>> pairs;
+    std::vector<std::int64_t> distances;
     for (const ir::WindowSegment& s : round.segments) {
       const auto source = static_cast<std::size_t>(s.from), target = static_cast<std::size_t>(s.to);
       from[source] = std::min(s.begin - s.start, m_ - round.length);
       at[target] = s.start + from[source] - begin(s.to);
       sends[source] = gets[target] = true;
+      distances.push_back(s.start + from[source] - s.to * m_);
       pairs.emplace_back(static_cast<int>(s.from), static_cast<int>(s.to));
     }
     fit(
@@ -124,7 +130,7 @@ class Windowing {
         windows_.count + std::max(m_, round.length));
     const ir::Value value =
         ir::lax::ppermute(taken(part_, from, round.length), grid_.names(axes_), std::move(pairs));
-    return {value, at, are_same(at)};
+    return {value, at, are_same(at), are_same(distances) ? std::optional(distances[0]) : std::nullopt};
   }
 
   /// Assigns numbers to devices that do not take part such that all numbers are a simple function, if that
@@ -156,9 +162,14 @@ class Windowing {
   ir::Value of_pieces(const std::vector<ir::WindowRound>& rounds) {
     std::vector<std::int64_t> own;
     for (std::int64_t p = 0; p < n_; ++p) own.push_back(p * m_ - begin(p));
-    std::vector<Piece> pieces = {{part_, own, are_same(own)}};
+    std::vector<Piece> pieces = {{part_, own, are_same(own), 0}};
     for (const ir::WindowRound& round : rounds) pieces.push_back(received(round));
-    if (std::ranges::all_of(pieces, &Piece::same)) return one_behind_the_other(std::move(pieces));
+    if (std::ranges::all_of(pieces, &Piece::same)) {
+      std::vector<Placed> placed;
+      for (const Piece& piece : pieces) placed.push_back({piece.value, piece.at[0]});
+      return one_behind_the_other(std::move(placed), 0, windows_.count);
+    }
+    if (const std::optional<ir::Value> window = around_own_part(pieces)) return *window;
     // Into a window with room on both sides, as some pieces are partly or wholly outside.
     std::int64_t room = 0;
     for (const Piece& piece : pieces) room = std::max(room, piece.value.aval().shape[dimension_]);
@@ -175,19 +186,53 @@ class Windowing {
     return sliced(all, room, windows_.count);
   }
 
-  ir::Value one_behind_the_other(std::vector<Piece> pieces) {
-    std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.at[0]; });
+  /// The window out of a row of the device's own part and what it gets at both sides, if each piece has one
+  /// place there. XLA's loops over such a row are vectorized, unlike those over pieces that each device
+  /// writes to another place.
+  std::optional<ir::Value> around_own_part(const std::vector<Piece>& pieces) {
+    std::vector<Placed> placed = {{part_, 0}};
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken_up = {{0, m_}};
+    for (auto piece = pieces.begin() + 1; piece != pieces.end(); ++piece) {
+      if (!piece->distance) return std::nullopt;
+      // What it has of the own part is cut off: devices that do not get the piece have zeros there.
+      const std::int64_t length = piece->value.aval().shape[dimension_];
+      std::int64_t from = *piece->distance, to = from + length;
+      if (from < 0) to = std::min<std::int64_t>(to, 0);
+      if (from >= 0) from = std::max(from, m_);
+      if (to <= from) continue;
+      for (const auto& [begin, end] : taken_up)
+        if (from < end && begin < to) return std::nullopt;
+      taken_up.emplace_back(from, to);
+      placed.push_back({sliced(piece->value, from - *piece->distance, to - from), from});
+    }
+    std::vector<std::int64_t> starts;
+    for (std::int64_t p = 0; p < n_; ++p) starts.push_back(begin(p) - p * m_);
+    std::int64_t low = std::ranges::min(starts), high = std::ranges::max(starts) + windows_.count;
+    if (high - low > 2 * (m_ + windows_.count)) return std::nullopt;  // far windows, most of it room
+    const ir::Value row = one_behind_the_other(std::move(placed), low, high);
+    for (std::int64_t& start : starts) start -= low;
+    return taken(row, starts, windows_.count);
+  }
+
+  struct Placed {
+    ir::Value value;
+    std::int64_t at;
+  };
+
+  /// The places from `low` to `high`, with zeros where there is no piece.
+  ir::Value one_behind_the_other(std::vector<Placed> pieces, std::int64_t low, std::int64_t high) {
+    std::ranges::stable_sort(pieces, {}, &Placed::at);
     std::vector<ir::Value> parts;
-    std::int64_t end = 0;
-    for (const Piece& piece : pieces) {
-      const std::int64_t at = piece.at[0], length = piece.value.aval().shape[dimension_];
-      const std::int64_t from = std::max(at, end), to = std::min(at + length, windows_.count);
+    std::int64_t end = low;
+    for (const Placed& piece : pieces) {
+      const std::int64_t from = std::max(piece.at, end),
+                         to = std::min(piece.at + piece.value.aval().shape[dimension_], high);
       if (to <= from) continue;
       if (from > end) parts.push_back(zeros(from - end));
-      parts.push_back(sliced(piece.value, from - at, to - from));
+      parts.push_back(sliced(piece.value, from - piece.at, to - from));
       end = to;
     }
-    if (end < windows_.count) parts.push_back(zeros(windows_.count - end));
+    if (end < high) parts.push_back(zeros(high - end));
     return parts.size() == 1 ? parts[0]
                              : ir::lax::concatenate(std::span<const ir::Value>(parts),
                                                     static_cast<std::int64_t>(dimension_));
