@@ -123,21 +123,16 @@ void Attempt::Impl::start() {
   if (options_.log_folder && logs_here) output_.keep_logs(*options_.log_folder, job_.attempt);
   if (options_.shown) output_.show_only(*options_.shown);
   if (options_.report_folder) output_.keep_ends();
-  ProcessSettings settings;
-  settings.devices_per_process = options_.devices_per_process;
-  settings.heartbeat_timeout = options_.heartbeat_timeout;
-  settings.initialization_timeout = options_.initialization_timeout;
-  settings.shutdown_timeout = options_.shutdown_timeout;
-  settings.interface = options_.interface;
-  settings.encrypt = options_.encrypt;
-  if (options_.log_folder) settings.log_folder = std::filesystem::absolute(*options_.log_folder).string();
-  settings.terminal = isatty(STDOUT_FILENO) == 1;
-  std::map<std::string, std::string> common = options_.variables;
+  std::map<std::string, std::string> common = options_.settings;
+  if (options_.log_folder)
+    common["LOCKSTEP_LOG_DIR"] = std::filesystem::absolute(*options_.log_folder).string();
+  if (isatty(STDOUT_FILENO) == 1) common["LOCKSTEP_TERMINAL"] = "1";  // progress may be drawn in place
+  common.merge(std::map(options_.variables));
   if (hosts_.remote()) common.merge(travelling_variables());
   running_ = options_.num_processes;
   waiting_since_ = word_at_ = Steady::now();
   hosts_.start(job_.attempt, [&](int process) {
-    std::map<std::string, std::string> variables = process_variables(job_, settings, process);
+    std::map<std::string, std::string> variables = process_variables(job_, process);
     variables.merge(std::map(common));
     return variables;
   });

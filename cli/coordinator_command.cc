@@ -14,10 +14,12 @@
 #include <string>
 #include <utility>
 
+#include "cli/option.h"
 #include "cli/signals.h"
 #include "cli/words.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/base/options.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/server.h"
 
@@ -113,7 +115,9 @@ int serve(const coordination::ServerOptions& options) {
 void add_coordinator_command(CLI::App& tool, int* status) {
   struct Given {
     coordination::ServerOptions server;
-    int heartbeat = 100, registering = 300, shutdown = 300;
+    int heartbeat = options::kHeartbeatTimeout.otherwise;
+    int registering = options::kInitializationTimeout.otherwise;
+    int shutdown = options::kShutdownTimeout.otherwise;
   };
   auto given = std::make_shared<Given>();
   CLI::App* command = tool.add_subcommand("coordinator", "Serve as the coordinator of one job");
@@ -134,18 +138,12 @@ void add_coordinator_command(CLI::App& tool, int* status) {
       ->add_option("--bind", given->server.bind_address,
                    "Where to listen (default: 127.0.0.1:0); the system chooses port 0")
       ->option_text("HOST:PORT");
-  auto timeout = [&](const char* name, const char* variable, int& value, int least, const std::string& what) {
-    command->add_option(name, value, what)
-        ->envname(variable)
-        ->check(CLI::Range(least, 1000000).description(""))
-        ->option_text(std::string("SECONDS (Env: ") + variable + ")");
-  };
-  timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", given->heartbeat, 1,
-          "A process that is silent for this time counts as dead (default: 100)");
-  timeout("--register-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", given->registering, 1,
-          "How long the first process waits for the last one to arrive (default: 300)");
-  timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", given->shutdown, 0,
-          "How long processes wait for each other at the end; 0: not at all (default: 300)");
+  add_option(*command, options::kHeartbeatTimeout, given->heartbeat);
+  add_option(*command, options::kInitializationTimeout, given->registering, "--register-timeout");
+  Option<int> shutdown = options::kShutdownTimeout;
+  shutdown.least = 0;
+  shutdown.help = "How long processes wait for each other at the end; 0: not at all";
+  add_option(*command, shutdown, given->shutdown);
   command->add_flag("--recoverable", given->server.recoverable,
                     "A process may die and return while the others continue");
   command->add_flag(

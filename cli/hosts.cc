@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/limits.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/counts.h"
 #include "lockstep/cluster/node_list.h"
 #include "lockstep/cluster/variables.h"
 
@@ -21,11 +21,11 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::size_t kMostNamed = 10;
-constexpr std::size_t kMostHosts = 1'000'000;
+constexpr std::size_t kMostHosts = kMostOfALauncher;  // each runs at least one process
 
 std::optional<int> positive(std::string_view text) {
   const auto number = cluster::whole_number(text);
-  if (!number || *number < 1 || *number > cluster::kMostOfALauncher) return std::nullopt;
+  if (!number || *number < 1 || *number > kMostOfALauncher) return std::nullopt;
   return static_cast<int>(*number);
 }
 
@@ -126,8 +126,8 @@ std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
   return std::move(merged.hosts);
 }
 
-void check_count(const std::vector<HostSlots>& hosts) {
-  if (hosts.size() > kMostHosts) fail("more than {} hosts are named: name fewer", kMostHosts);
+void check_count(std::size_t hosts) {
+  if (hosts > kMostHosts) fail("more than {} hosts are named: name fewer", kMostHosts);
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
       fail("'{}' is not a host with a number of processes: expected HOST, HOST:N or NAME[01-16]:N",
            shown(part));
     }
+    check_count(hosts.size() + more.size());
     hosts.insert(hosts.end(), more.begin(), more.end());
-    check_count(hosts);
     if (comma == text.size()) return hosts;
     text.remove_prefix(comma + 1);
   }
@@ -166,9 +166,10 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
       fail("{}:{}: '{}' cannot be read at '{}': expected HOST, HOST:N, HOST slots=N or NAME[01-16] slots=N",
            source, number, shown(line), shown(word));
     }
-    // In a list of one line a process each comes as often as it takes processes.
+    check_count(named.size());
+    // In a list with one line per process, a host has as many lines as processes.
     for (const HostSlots& host : named) merged.add(host.host, slots);
-    check_count(merged.hosts);
+    check_count(merged.hosts.size());
   }
   if (merged.hosts.empty()) fail("{} names no host", source);
   return std::move(merged.hosts);

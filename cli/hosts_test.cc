@@ -42,7 +42,9 @@ TEST(Hosts, RangesOfNames_AreExpandedAsInSlurm) {
   EXPECT_THAT(parse_hostfile("n[1-2] slots=4\nn2:1\n", "file"),
               ElementsAre(HostSlots{"n1", 4}, HostSlots{"n2", 5}));
   EXPECT_THAT(error_of<Error>([] { parse_hosts("n[2-1]:2"); }), HasSubstr("'n[2-1]:2'"));
-  EXPECT_THAT(error_of<Error>([] { parse_hosts("n[1-1000000],m[1-2]"); }), HasSubstr("more than 1000000"));
+  EXPECT_THAT(error_of<Error>([] { parse_hosts("n[1-65536],m[1-2]"); }), HasSubstr("more than 65536 hosts"));
+  EXPECT_THAT(error_of<Error>([] { parse_hostfile("n[1-1000000] slots=2\nn1\n", "file"); }),
+              HasSubstr("more than 65536 hosts"));
 }
 
 TEST(Hosts, AnInvalidHost_IsNamedInTheError) {

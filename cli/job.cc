@@ -257,7 +257,8 @@ std::string describe_timeout(const JobOptions& options) {
 }
 
 std::chrono::seconds time_to_initialize(const JobOptions& options) {
-  return std::chrono::seconds(options.initialization_timeout.value_or(300));
+  return std::chrono::seconds(
+      options.initialization_timeout.value_or(options::kInitializationTimeout.otherwise));
 }
 
 int run_job(const JobOptions& options) {

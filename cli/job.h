@@ -13,6 +13,7 @@
 #include "cli/hosts.h"
 #include "cli/job_server.h"
 #include "cli/restarts.h"
+#include "lockstep/base/options.h"
 
 namespace lockstep::cli {
 
@@ -27,8 +28,8 @@ struct JobOptions {
   int restart_delay = 60;      ///< in seconds: the longest wait before a restart
   int wait_for_hosts = 0;      ///< how many seconds to wait for a host that does not answer
   std::optional<int> timeout;  ///< in seconds, for the whole job, including restarts
-  std::optional<std::filesystem::path> report_folder;  ///< the folder for reports about failed attempts
-  double stall_warning = 10;                           ///< seconds of waiting before a message
+  std::optional<std::filesystem::path> report_folder;       ///< the folder for reports about failed attempts
+  double stall_warning = options::kStallWarning.otherwise;  ///< seconds of waiting before a message
   std::optional<int> stall_timeout;  ///< seconds that processes may wait for one that does not arrive
   std::optional<std::filesystem::path> trace_file;  ///< the file for a trace (docs/tracing.md)
   double trace_after = 0;                           ///< seconds after the processes' start
@@ -62,9 +63,8 @@ struct JobOptions {
   /// interface's address, or else one that is determined automatically.
   std::optional<std::string> coordinator_address, interface;
 
-  bool encrypt = false;  ///< what processes send to other hosts
-
-  std::map<std::string, std::string> variables;  ///< for all processes
+  std::map<std::string, std::string> settings;   ///< options of initialize(), by their variables
+  std::map<std::string, std::string> variables;  ///< the user's, for all processes
 
   std::optional<StatusPageOptions> status_page;  ///< a page that shows the job while it runs; nullopt: none
 };

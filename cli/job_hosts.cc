@@ -12,6 +12,7 @@
 #include "cli/this_host.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/options.h"
 #include "lockstep/base/text.h"
 #include "lockstep/coordination/address.h"
 
@@ -48,7 +49,7 @@ std::string with_any_port(const std::string& host) {
 }
 
 std::chrono::milliseconds silence_of(const JobOptions& options) {
-  return std::chrono::seconds(options.heartbeat_timeout.value_or(100));
+  return std::chrono::seconds(options.heartbeat_timeout.value_or(options::kHeartbeatTimeout.otherwise));
 }
 
 bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::" || host == "*"; }

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/hex.h"
+#include "lockstep/base/options.h"
 #include "lockstep/coordination/host_proxy.h"
 #include "lockstep/watch/memory.h"
 
@@ -30,30 +31,17 @@ JobIdentity new_job(int num_processes) {
   return {.num_processes = num_processes, .job_id = random_hex(8), .attempt = 0, .secret = random_hex(16)};
 }
 
-std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
-                                                     int process_id) {
-  std::map<std::string, std::string> variables = {
+std::map<std::string, std::string> process_variables(const JobIdentity& job, int process_id) {
+  return {
       {"LOCKSTEP_LAUNCHER", "1"},
-      {"LOCKSTEP_COORDINATOR_ADDRESS", job.coordinator_address},
-      {"LOCKSTEP_NUM_PROCESSES", std::to_string(job.num_processes)},
-      {"LOCKSTEP_PROCESS_ID", std::to_string(process_id)},
+      {std::string(options::kCoordinatorAddress.variable), job.coordinator_address},
+      {std::string(options::kNumProcesses.variable), std::to_string(job.num_processes)},
+      {std::string(options::kProcessId.variable), std::to_string(process_id)},
       {"LOCKSTEP_JOB_ID", job.job_id},
       {"LOCKSTEP_ATTEMPT", std::to_string(job.attempt)},
       {"LOCKSTEP_JOB_SECRET", job.secret},
       {coordination::kProxyVariable, ""},  // not that of a job around this one
   };
-  auto tell = [&](const char* name, const std::optional<int>& value) {
-    if (value) variables[name] = std::to_string(*value);
-  };
-  if (settings.terminal) variables.emplace("LOCKSTEP_TERMINAL", "1");  // progress may be drawn in place
-  if (settings.interface) variables["LOCKSTEP_INTERFACE"] = *settings.interface;
-  if (settings.encrypt) variables["LOCKSTEP_DATA_TLS"] = "1";
-  if (settings.log_folder) variables["LOCKSTEP_LOG_DIR"] = *settings.log_folder;
-  tell("LOCKSTEP_NUM_CPU_DEVICES", settings.devices_per_process);
-  tell("LOCKSTEP_HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
-  tell("LOCKSTEP_INITIALIZATION_TIMEOUT", settings.initialization_timeout);
-  tell("LOCKSTEP_SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
-  return variables;
 }
 
 std::map<std::string, std::string> on_host(std::map<std::string, std::string> variables, int number,

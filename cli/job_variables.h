@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,22 +20,10 @@ struct JobIdentity {
 /// A new id and secret, for the first start of the job; the coordinator is added later.
 JobIdentity new_job(int num_processes);
 
-/// The settings of processes that were given to the launcher; others are left to the processes.
-struct ProcessSettings {
-  std::optional<int> devices_per_process;
-  std::optional<int> heartbeat_timeout;  ///< in seconds, like the next two
-  std::optional<int> initialization_timeout;
-  std::optional<int> shutdown_timeout;
-  std::optional<std::string> interface;   ///< the network interface to use on every host
-  bool encrypt = false;                   ///< what goes to other hosts
-  std::optional<std::string> log_folder;  ///< the folder for metrics
-  bool terminal = false;                  ///< standard output is shown on a terminal, through the launcher
-};
-
-/// The variables that tell process `process_id` its place and its settings. Together with those of `on_host`,
-/// this is everything that a launched process gets through its environment.
-std::map<std::string, std::string> process_variables(const JobIdentity& job, const ProcessSettings& settings,
-                                                     int process_id);
+/// The variables that tell process `process_id` its place. Together with the options that were given to the
+/// launcher (JobOptions::settings) and the variables of `on_host`, this is everything that a launched process
+/// gets through its environment.
+std::map<std::string, std::string> process_variables(const JobIdentity& job, int process_id);
 
 /// Adds to the variables the process's number among the `count` processes of its host, if there are several,
 /// and its share of the cores, in threads, unless the user has set NPROC.

@@ -6,7 +6,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <system_error>
 
@@ -14,6 +16,7 @@
 #include "cli/http_access.h"
 #include "cli/job.h"
 #include "cli/job_variables.h"
+#include "cli/option.h"
 #include "cli/remote_command.h"
 #include "cli/slurm.h"
 #include "cli/trace_file.h"
@@ -21,7 +24,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/hex.h"
-#include "lockstep/cluster/counts.h"
+#include "lockstep/base/limits.h"
+#include "lockstep/base/options.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/storage/url.h"
 
 namespace lockstep::cli {
@@ -59,8 +64,12 @@ struct Given {
   bool no_bind = false, slurm = false, no_status_token = false;
   std::optional<int> status_port;
   std::string trace_file, hosts, hostfile, rsh = "ssh", log_folder, log_folder_on_hosts, shown,
-                                           coordinator_address, interface, max_restarts = "0", status_host;
+                                           coordinator_address, max_restarts = "0", status_host;
+  bool encrypt = false;
   std::vector<std::string> variables;
+
+  /// Each adds an option of initialize(), if it was given, to those that the processes get.
+  std::vector<std::function<void(std::map<std::string, std::string>&)>> passed_on;
 };
 
 std::string read_hostfile(const std::string& name) {
@@ -144,11 +153,12 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.shown.empty() && given.shown != "all")
     options.shown = parse_processes("--show-output", given.shown, options.num_processes);
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
-  if (!given.interface.empty()) options.interface = given.interface;
+  for (const auto& pass_on : given.passed_on) pass_on(options.settings);
+  if (given.encrypt) options.settings.emplace(options::kDataTls.variable, "1");
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
   // Values that the processes would refuse are refused once, before they are started.
-  cluster::cpu_devices_given(Environment::process());
-  cluster::threads_given(Environment::process());
+  cluster::find_value(Environment::process(), options::kNumCpuDevices);
+  cluster::find_value(Environment::process(), options::kThreads);
   settle_status_page(given, options);
 }
 
@@ -161,14 +171,18 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
       tool.add_subcommand("run", "Start a program in several processes, on this host or on others");
   run->footer(kMore);
   run->prefix_command();
+  const auto pass_on = [&](const auto& option, auto& value, const std::string& name = {}) {
+    given->passed_on.push_back([&value, variable = std::string(option.variable)](auto& settings) {
+      if (value) settings[variable] = fmt::to_string(*value);
+    });
+    return add_option(*run, option, value, name);
+  };
   auto count = [](int from, int to) { return CLI::Range(from, to).description(""); };
   run->add_option("-n,--processes", given->num_processes,
                   "The number of processes (default: all places of the hosts)")
-      ->check(count(1, cluster::kMostOfALauncher))
+      ->check(count(1, kMostOfALauncher))
       ->option_text("N");
-  run->add_option("--devices-per-process", options->devices_per_process, "CPU devices of each process")
-      ->check(count(1, cluster::kMostCpuDevices))
-      ->option_text("D");
+  pass_on(options::kNumCpuDevices, options->devices_per_process, "--devices-per-process");
   run->add_option("-x", given->variables,
                   "Set the variable for all processes, to its value here if none is given")
       ->option_text("NAME[=VALUE]")
@@ -195,19 +209,8 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "When an attempt fails, write what each process did to DIR/JOB.attempt-A: summary.txt, "
                   "processes.json")
       ->option_text("DIR");
-  run->add_option(
-         "--stall-warning", options->stall_warning,
-         "Report which process waits for which after processes have waited for this time, and for 20 "
-         "times the usual duration of the launch (default: 10)")
-      ->check(CLI::Range(0.1, 1e8).description(""))
-      ->option_text("SECONDS");
-  run->add_option(
-         "--stall-timeout", options->stall_timeout,
-         "Fail the job after processes have waited for another one for this time (default: only report "
-         "which process waits for which)")
-      ->envname("LOCKSTEP_STALL_TIMEOUT")
-      ->check(count(1, 100000000))
-      ->option_text("SECONDS (Env: LOCKSTEP_STALL_TIMEOUT)");
+  add_option(*run, options::kStallWarning, options->stall_warning);
+  add_option(*run, options::kStallTimeout, options->stall_timeout);
   run->add_option(
          "--trace", given->trace_file,
          "Write the activities of all processes, as a trace for https://ui.perfetto.dev (restart A: with "
@@ -226,19 +229,9 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
          "From the first failure: SIGTERM to the others after half of it, SIGKILL at its end (default: 2)")
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->option_text("SECONDS");
-  auto timeout = [&](const char* name, const char* variable, std::optional<int>& value,
-                     const std::string& what) {
-    run->add_option(name, value, what)
-        ->envname(variable)
-        ->check(count(1, 1000000))
-        ->option_text(std::string("SECONDS (Env: ") + variable + ")");
-  };
-  timeout("--heartbeat-timeout", "LOCKSTEP_HEARTBEAT_TIMEOUT", options->heartbeat_timeout,
-          "A process or host that is silent for this time counts as dead (default: 100)");
-  timeout("--initialization-timeout", "LOCKSTEP_INITIALIZATION_TIMEOUT", options->initialization_timeout,
-          "How long processes wait for each other at the start (default: 300)");
-  timeout("--shutdown-timeout", "LOCKSTEP_SHUTDOWN_TIMEOUT", options->shutdown_timeout,
-          "How long processes wait for each other at the end (default: 300)");
+  pass_on(options::kHeartbeatTimeout, options->heartbeat_timeout);
+  pass_on(options::kInitializationTimeout, options->initialization_timeout);
+  pass_on(options::kShutdownTimeout, options->shutdown_timeout);
   CLI::Option* log_folder = run->add_option(
       "--log-dir", given->log_folder,
       "Copy each process's output, unchanged, to DIR/process-I.log (restart A: process-I.attempt-A.log); "
@@ -299,15 +292,9 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "The path of this tool on other hosts (default: the same as here)")
       ->option_text("PATH")
       ->group(group);
-  run->add_option("--interface", given->interface,
-                  "The network interface to use on every host, if the wrong one is detected")
-      ->envname("LOCKSTEP_INTERFACE")
-      ->option_text("NAME (Env: LOCKSTEP_INTERFACE)")
-      ->group(group);
-  run->add_flag(
-         "--encrypt", options->encrypt,
-         "Encrypt what processes send to other hosts, by TLS with the job's certificates, or else with a "
-         "key made of its secret (LOCKSTEP_DATA_TLS=1)")
+  pass_on(options::kInterface, options->interface)->group(group);
+  run->add_flag("--encrypt", given->encrypt,
+                fmt::format("{} ({}=1)", options::kDataTls.help, options::kDataTls.variable))
       ->group(group);
   run->add_option(
          "--coordinator-address", given->coordinator_address,

@@ -280,16 +280,8 @@ TEST(Run, AUsageErrorIsOneLine) {
 
 TEST(Tool, Help_NamesTheVariablesThatAProcessGets) {
   const std::string help = lockstep({"run", "--help"}).log;
-  const ProcessSettings all{.devices_per_process = 1,
-                            .heartbeat_timeout = 1,
-                            .initialization_timeout = 1,
-                            .shutdown_timeout = 1,
-                            .interface = "lo",
-                            .encrypt = true,
-                            .log_folder = "/logs",
-                            .terminal = true};
   unsetenv("NPROC");
-  for (const auto& [name, value] : on_host(process_variables(new_job(2), all, 0), 0, 2, 1)) {
+  for (const auto& [name, value] : on_host(process_variables(new_job(2), 0), 0, 2, 1)) {
     EXPECT_THAT(help, HasSubstr(name));
   }
 }

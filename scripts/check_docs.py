@@ -9,11 +9,13 @@
   - A list begins behind an empty line or a heading, without which the site takes it for a paragraph.
   - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
     that column only names that the headers declare; with `first` and `are not`, only names that they do not.
+  - The table of options in docs/clusters.md is that of lockstep/base/options.h. A field of InitializeOptions is named in
+    one of its rows, and its comment names the variable, with the default where that is a number.
   - A variable LOCKSTEP_NAME that the library or the tool reads, by a string or the comment of its option, has a row in a
     table of docs/, unless it passes between our own programs (OWN_VARIABLES); and such a row has a variable that is read.
 
     check_docs.py [ROOT]         check the tree
-    check_docs.py --write        copy the files into their code blocks
+    check_docs.py --write        copy the files into their code blocks, and write the table of options
     check_docs.py --self-test    prove that each rule is enforced
 """
 import re
@@ -33,6 +35,12 @@ PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z.])")
 VARIABLE = re.compile(r"\bLOCKSTEP_(?!NAME\b)[A-Z0-9_]*[A-Z0-9]\b(?!_?\()")
 READ = re.compile(r'"(LOCKSTEP_[A-Z0-9_]*[A-Z0-9])[="]|//[^\n]*')
 
+OPTIONS = re.compile(r"(<!-- the options of lockstep/base/options.h -->\n\n)(.*?)(\n<!-- end of the options -->)", re.DOTALL)
+OPTION = re.compile(r"^inline constexpr (?:Option<[\w:]+>|Text) k\w+\{(.*?)\};$", re.DOTALL | re.MULTILINE)
+FIELD = re.compile(r'\.(\w+) =\s+((?:"[^"]*"\s*)+|[^,{}]+)')
+CONSTANT = re.compile(r"^inline constexpr int (k\w+) = ([\d']+);", re.MULTILINE)
+ARGUMENT = re.compile(r"((?:^  ///[^\n]*\n)*)^  std::optional<[^\n]*> (\w+);([^\n]*)$", re.MULTILINE)
+
 # What our own programs set for each other, which users do not.
 OWN_VARIABLES = {"LOCKSTEP_" + name for name in
                  ("COORDINATOR_PROXY", "PLAN_FILE", "PLAN_MESH", "RECORDER_FD", "TERMINAL")}
@@ -46,6 +54,57 @@ def declared_in(headers):
     """Words that are declared: a function, class, constant or member; not those in comments."""
     text = re.sub(r"//[^\n]*", "", "\n".join(header.read_text() for header in headers))
     return set(re.findall(r"\b\w+\b", text))
+
+
+def options_of(root):
+    """The options of lockstep/base/options.h, each as its fields; numbers as they are shown."""
+    base = root / "lockstep" / "base"
+    constants = dict(CONSTANT.findall("".join((base / name).read_text() for name in ("limits.h", "options.h"))))
+
+    def shown(value):
+        if value.startswith('"'):
+            return "".join(re.findall(r'"([^"]*)"', value))
+        for name, number in constants.items():
+            value = value.replace(name, number)
+        if value.endswith(" - 1"):
+            value = str(int(value[:-4].replace("'", "")) - 1)
+        number = value.replace("'", "").strip()
+        return f"{int(number):,}" if number.lstrip("-").isdigit() else number
+    return [{name: shown(value) for name, value in FIELD.findall(body)}
+            for body in OPTION.findall((base / "options.h").read_text())]
+
+
+def table_of_options(root):
+    rows = [["variable", "argument", "default", "range", "meaning"]]
+    for option in options_of(root):
+        least, most = option.get("least"), option.get("most")
+        rows.append([f"`{option['variable']}`", f"`{option['argument']}`" if "argument" in option else "",
+                     option.get("otherwise", ""), f"{least} to {most}" if most else f"from {least}" if least else "",
+                     option["help"] + (f" ([more]({option['page']}))" if "page" in option else "")])
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    rows.insert(1, ["-" * width for width in widths] + ["---"])
+    return "".join("| " + " | ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]) + " |\n"
+                   for row in rows)
+
+
+def wrong_options(root):
+    page = root / "docs" / "clusters.md"
+    if not page.exists():
+        return
+    found = OPTIONS.search(page.read_text())
+    if not found or found[2] != table_of_options(root):
+        yield "docs/clusters.md: the table is not that of lockstep/base/options.h; run scripts/check_docs.py --write"
+    header = (root / "lockstep" / "runtime" / "initialize.h").read_text()
+    comments = {name: re.sub(r"\s*\n\s*///", "", before) + after for before, name, after in ARGUMENT.findall(header)}
+    comments.pop("mpi")  # which has no variable
+    options = {option["argument"]: option for option in options_of(root) if "argument" in option}
+    for name in sorted(comments.keys() ^ options.keys()):
+        yield f"lockstep/runtime/initialize.h and lockstep/base/options.h: {name} is in only one of them"
+    for name in sorted(comments.keys() & options.keys()):
+        option = options[name]
+        number = option.get("otherwise", "").replace(",", "") if option.get("least") else ""
+        if not re.search(rf"{option['variable']}\b" + (rf"[^.]*, {re.escape(number)}\b" if number else ""), comments[name]):
+            yield f"lockstep/runtime/initialize.h: the comment of {name} lacks {option['variable']} {number}".rstrip()
 
 
 def wrong_names(name, text, headers):
@@ -86,6 +145,7 @@ def wrong_variables(root):
 
 def errors_of(root):
     yield from wrong_variables(root)
+    yield from wrong_options(root)
     headers = sorted((root / "lockstep").rglob("*.h"))
     for page in pages_of(root):
         name, text = page.relative_to(root), page.read_text()
@@ -113,8 +173,38 @@ def write(root):
         text = page.read_text()
         now = FILE_BLOCK.sub(
             lambda block: text[block.start():block.start(2)] + (root / block[1]).read_text() + "```", text)
+        now = OPTIONS.sub(lambda found: found[1] + table_of_options(root) + found[3], now)
         if now != text:
             page.write_text(now)
+
+
+def self_test_of_options():
+    """The rules of the table of options, on a table of two."""
+    option = ('inline constexpr Option<int> kA{.argument = "a", .variable = "LOCKSTEP_A", .otherwise = 5, .least = 1,\n'
+              '    .most = kMost - 1, .help = "A, "\n    "in words", .page = "a.md"};\n'
+              'inline constexpr Text kB{.argument = "b", .variable = "LOCKSTEP_B", .help =\n    "B"};\n')
+    fields = "struct InitializeOptions {\n  /// LOCKSTEP_A,\n  /// 5.\n  std::optional<int> a;\n" \
+             "  std::optional<int> mpi;\n  std::optional<std::string> b;  ///< LOCKSTEP_B\n};\n"
+    row = "| `LOCKSTEP_A` | `a`      | 5       | 1 to 9,999 | A, in words ([more](a.md)) |"
+    cases = [(option, fields, None), (option.replace("= 5", "= 6"), fields, "lacks LOCKSTEP_A 6"),
+             (option.replace('"LOCKSTEP_B"', '"LOCKSTEP_C"'), fields, "lacks LOCKSTEP_C"),
+             (option, fields.replace(" b;", " c;"), "c is in only one of them")]
+    for header, structure, expected in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for path, content in (("lockstep/base/options.h", header), ("lockstep/runtime/initialize.h", structure),
+                                  ("lockstep/base/limits.h", "inline constexpr int kMost = 10'000;\n"), ("README.md", ""),
+                                  ("docs/clusters.md", "<!-- the options of lockstep/base/options.h -->\n\n\n"
+                                   "<!-- end of the options -->\n")):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content)
+            before = list(wrong_options(root))
+            write(root)
+            found, page = list(wrong_options(root)), (root / "docs" / "clusters.md").read_text()
+        if "the table is not" not in before[0]:
+            sys.exit(f"check_docs: self-test: an empty table of options gives {before}")
+        if expected is None and (found or row not in page) or expected and expected not in " ".join(found):
+            sys.exit(f"check_docs: self-test: expected {expected or row}, got {found} and {page}")
 
 
 def self_test():
@@ -153,6 +243,7 @@ def self_test():
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
+        self_test_of_options()
         return self_test()
     if sys.argv[1:] == ["--write"]:
         return write(Path(__file__).resolve().parent.parent)

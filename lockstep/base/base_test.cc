@@ -14,6 +14,7 @@
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/base/half.h"
 #include "lockstep/base/kept.h"
+#include "lockstep/base/options.h"
 
 namespace lockstep {
 namespace {
@@ -160,7 +161,7 @@ struct Thing : Kept {
 class KeptTest : public ::testing::Test {
  protected:
   KeptTest() { set_max_kept(3); }
-  ~KeptTest() override { set_max_kept(kDefaultMaxKept); }
+  ~KeptTest() override { set_max_kept(options::kMaxCompiledPrograms.otherwise); }
 
   /// The thing of this number, all of one hash.
   std::shared_ptr<Thing> find(int number) {

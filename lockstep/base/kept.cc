@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/kept.h"
 
+#include "lockstep/base/options.h"
+
 namespace lockstep {
 namespace {
 
-std::atomic<std::size_t> most_kept = kDefaultMaxKept;
+std::atomic<std::size_t> most_kept = options::kMaxCompiledPrograms.otherwise;
 
 }  // namespace
 

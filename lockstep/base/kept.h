@@ -17,9 +17,6 @@ namespace lockstep {
 void set_max_kept(std::size_t most);
 std::size_t max_kept();
 
-/// The default maximum.
-inline constexpr std::size_t kDefaultMaxKept = 2000;
-
 /// The base class of objects in a KeptByUse. Thread-safe.
 class Kept {
  public:

@@ -9,6 +9,9 @@ namespace lockstep {
 /// The most processes of a job.
 inline constexpr int kMostProcesses = 262'144;
 
+/// The most processes that `lockstep run` starts.
+inline constexpr int kMostOfALauncher = 65'536;
+
 /// The system's text for an error number, with the limit of this process that may be the cause: "Too many
 /// open files (ulimit -n: 64)".
 std::string describe_error(int error);

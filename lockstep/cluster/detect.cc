@@ -3,6 +3,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -30,8 +31,8 @@ void refuse_contradiction(const Environment& environment, const Place& place) {
         "precedence",
         variable->to_string(), place.cluster, place.process_id, place.num_processes, place.why);
   };
-  compare({"LOCKSTEP_NUM_PROCESSES", "JAX_NUM_PROCESSES"}, place.num_processes);
-  compare({"LOCKSTEP_PROCESS_ID", "JAX_PROCESS_ID"}, place.process_id);
+  compare(variables_of(options::kNumProcesses), place.num_processes);
+  compare(variables_of(options::kProcessId), place.process_id);
 }
 
 /// Checks and adds what applies to every cluster type.
@@ -73,7 +74,7 @@ const std::vector<ClusterType>& cluster_types() {
 }
 
 Place with_identity(const Environment& environment, Place place) {
-  if (auto ids = find_variable(environment, {"LOCKSTEP_LOCAL_DEVICE_IDS", "JAX_LOCAL_DEVICE_IDS"})) {
+  if (auto ids = find_variable(environment, options::kLocalDeviceIds)) {
     place.local_device_ids = numbers_in(*ids);
     place.why += ", " + ids->to_string();
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/options.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -12,9 +13,9 @@ struct Explicit {
 
   explicit Explicit(const Environment& environment)
       : signs(environment),
-        address(signs.need({"LOCKSTEP_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"})),
-        num_processes(signs.need({"LOCKSTEP_NUM_PROCESSES", "JAX_NUM_PROCESSES"})),
-        process_id(signs.need({"LOCKSTEP_PROCESS_ID", "JAX_PROCESS_ID"})) {}
+        address(signs.need(variables_of(options::kCoordinatorAddress))),
+        num_processes(signs.need(variables_of(options::kNumProcesses))),
+        process_id(signs.need(variables_of(options::kProcessId))) {}
 };
 
 }  // namespace

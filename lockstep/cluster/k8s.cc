@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -33,7 +34,7 @@ std::string without_end(const std::string& text, const std::string& end, const s
 std::optional<Place> k8s_place(const Environment& environment, const System& system) {
   if (!find_variable(environment, {"KUBERNETES_SERVICE_HOST"})) return std::nullopt;
   Signs signs(environment);
-  auto num_processes = signs.need({"LOCKSTEP_NUM_PROCESSES", "JAX_NUM_PROCESSES"});
+  auto num_processes = signs.need(variables_of(options::kNumProcesses));
   auto index = signs.need({"JOB_COMPLETION_INDEX"});
   if (signs.there().empty()) return std::nullopt;  // a pod that belongs to no job
   // Kubeflow numbers pods by an indexed Job, too, and tells them more.

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/options.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -126,12 +127,11 @@ Place numbered_place(const std::string& cluster, const Signs& signs, const Varia
 }
 
 std::optional<Variable> given_address(const Environment& environment) {
-  return find_variable(environment, {"LOCKSTEP_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"});
+  return find_variable(environment, options::kCoordinatorAddress);
 }
 
 std::string coordinator_at(const Environment& environment, const std::string& host, int port) {
-  if (auto given = find_variable(environment, {"LOCKSTEP_COORDINATOR_PORT", "JAX_COORDINATOR_PORT"}))
-    port = number_in(*given, 1);
+  port = find_value(environment, options::kCoordinatorPort).value_or(port);
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }

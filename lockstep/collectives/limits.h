@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "lockstep/base/options.h"
+
 // Limits for what a process accepts from others over its own sockets, before and after they are known.
 // docs/transport.md describes them.
 
@@ -13,7 +15,7 @@ namespace lockstep::collectives {
 inline constexpr std::size_t kMaxText = 32 << 10;
 
 /// The maximal number of data connections to a device of another host, and so of the parts of a message.
-inline constexpr int kMostConnections = 16;
+inline constexpr int kMostConnections = options::kDataConnections.most;
 
 /// The maximal length of a TCP frame, in bytes, before both sides have proved their identity.
 inline constexpr std::size_t kMaxGreeting = 256;

@@ -8,13 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/options.h"
+
 namespace lockstep::coordination {
 class Tls;
 }
 
 namespace lockstep::collectives {
-
-inline constexpr int kUnexpectedMessagesMib = 16;  ///< the default
 
 /// How to reach other hosts.
 struct NetworkOptions {
@@ -28,11 +28,11 @@ struct NetworkOptions {
   std::string network = {};
 
   /// tcp: the number of connections to each mailbox, 1 to 16, among which a large message is divided.
-  int connections = 1;
+  int connections = options::kDataConnections.otherwise;
 
   /// tcp: messages for which no memory has been given yet hold at most so much in a mailbox, and then wait in
   /// the sender; at least 1.
-  int unexpected_messages_mib = kUnexpectedMessagesMib;
+  int unexpected_messages_mib = options::kUnexpectedMessagesMib.otherwise;
 
   /// tcp: both ends of a connection prove that they know it; may be empty.
   std::string secret = {};

@@ -45,13 +45,6 @@ class TcpNetwork : public Network {
  public:
   explicit TcpNetwork(const NetworkOptions& options)
       : options(options), own(own_address(options.interface, options.coordinator)) {
-    if (options.connections < 1 || options.connections > kMostConnections) {
-      fail("LOCKSTEP_DATA_CONNECTIONS is {}: expected a number from 1 to {}", options.connections,
-           kMostConnections);
-    }
-    if (options.unexpected_messages_mib < 1)
-      fail("LOCKSTEP_UNEXPECTED_MESSAGES_MIB is {}: expected a number of at least 1",
-           options.unexpected_messages_mib);
     description_ = fmt::format("TCP from {}{}, connections to each other device: {}", own.to_string(),
                                options.tls != nullptr ? " with TLS" : "", options.connections);
   }

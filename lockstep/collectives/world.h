@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/options.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
@@ -37,10 +38,10 @@ struct WorldOptions {
   /// The network that transports data to other hosts, and the number of connections to each device there
   /// (NetworkOptions).
   std::string network;
-  int data_connections = 1;
+  int data_connections = options::kDataConnections.otherwise;
 
   /// How much memory messages that no operation has asked for yet hold for each device (NetworkOptions).
-  int unexpected_messages_mib = kUnexpectedMessagesMib;
+  int unexpected_messages_mib = options::kUnexpectedMessagesMib.otherwise;
 
   /// The network interface for connections to other hosts; if empty, interface_to_others of
   /// `coordinator_address` ("host:port", may be empty).

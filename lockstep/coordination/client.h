@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/options.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/key_value_store.h"
 #include "lockstep/coordination/task.h"
@@ -28,9 +29,10 @@ struct ClientOptions {
   Identity identity;  ///< Ignored by JAX's own coordinator.
   TlsFiles tls;       ///< all three or none
 
-  std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
-  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);
-  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(300);
+  std::chrono::milliseconds initialization_timeout =
+      std::chrono::seconds(options::kInitializationTimeout.otherwise);
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(options::kHeartbeatTimeout.otherwise);
+  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(options::kShutdownTimeout.otherwise);
 
   /// The time between two heartbeats; half of `heartbeat_timeout` if it is zero.
   std::chrono::milliseconds heartbeat_interval{0};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/options.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/limits.h"
 #include "lockstep/coordination/task.h"
@@ -25,12 +26,15 @@ struct ServerOptions {
   /// The process of the job that runs the coordinator; nullopt if it runs alone or in a launcher.
   std::optional<int> held_by;
 
+  /// From the first to the last arrival.
   std::chrono::milliseconds register_timeout =
-      std::chrono::seconds(300);  ///< From the first to the last arrival.
-  std::chrono::milliseconds heartbeat_timeout =
-      std::chrono::seconds(100);  ///< Not shorter than the clients'.
-  std::chrono::milliseconds shutdown_timeout =
-      std::chrono::seconds(300);  ///< 0: processes do not wait for the others.
+      std::chrono::seconds(options::kInitializationTimeout.otherwise);
+
+  /// Not shorter than the clients'.
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(options::kHeartbeatTimeout.otherwise);
+
+  /// 0: processes do not wait for the others.
+  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(options::kShutdownTimeout.otherwise);
 
   /// How long a process's report that another one died waits for a better one, such as the launcher's, which
   /// knows the signal.

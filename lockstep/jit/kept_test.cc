@@ -2,6 +2,7 @@
 // Tests that compiled programs are kept by use, and that processes need not forget the same ones.
 
 #include "lockstep/base/kept.h"
+#include "lockstep/base/options.h"
 
 #include "lockstep/array/data.h"
 #include "lockstep/jit/clear_caches.h"
@@ -20,7 +21,7 @@ using test::line_mesh;
 
 class KeptCalls : public ::testing::Test {
  protected:
-  ~KeptCalls() override { set_max_kept(kDefaultMaxKept); }
+  ~KeptCalls() override { set_max_kept(options::kMaxCompiledPrograms.otherwise); }
 };
 
 TEST_F(KeptCalls, AfterClearCaches_CallsAreTracedAgain) {

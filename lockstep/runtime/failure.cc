@@ -13,6 +13,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
@@ -51,7 +52,7 @@ bool is_peer_failure(const std::exception_ptr& exception) {
 
 PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment) {
   if (options.on_peer_failure) return *options.on_peer_failure;
-  const std::string text = environment.get("LOCKSTEP_ON_PEER_FAILURE").value_or("");
+  const std::string text = cluster::find_value(environment, options::kOnPeerFailure).value_or("");
   if (text == "exit") return OnPeerFailure::kExit;
   if (!text.empty() && text != "throw") {
     lockstep::fail<InitializationError>(

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/kept.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/log.h"
 #include "lockstep/cluster/variables.h"

@@ -2,17 +2,13 @@
 #include "lockstep/runtime/settings.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <limits>
-#include <system_error>
-#include <type_traits>
+#include <map>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/counts.h"
 #include "lockstep/cluster/detect.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/cluster/variables.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/storage/url.h"
@@ -20,36 +16,17 @@
 namespace lockstep::runtime {
 namespace {
 
-using cluster::Variable;
-
-/// The variable LOCKSTEP_NAME, or JAX_NAME if that is not set.
-std::optional<Variable> variable(const Environment& environment, const std::string& name) {
-  return cluster::find_variable(environment, {"LOCKSTEP_" + name, "JAX_" + name});
-}
-
-/// An argument, or else the text in its variable; empty if neither is given.
-std::string text(const std::optional<std::string>& given, const Environment& environment,
-                 const std::string& name) {
-  if (given) return *given;
-  auto found = variable(environment, name);
-  return found ? found->value : "";
-}
-
-std::chrono::seconds timeout(const std::optional<std::chrono::seconds>& given, const Environment& environment,
-                             const std::string& name, std::chrono::seconds otherwise) {
-  if (given) return *given;
-  if (auto found = variable(environment, name)) return std::chrono::seconds(cluster::number_in(*found, 1));
-  return otherwise;
-}
+using cluster::find_value;
+using cluster::value_of;
 
 /// The environment with the arguments that determine the place as variables.
 class WithArguments : public Environment {
  public:
   WithArguments(const InitializeOptions& options, const Environment& environment)
       : environment_(environment) {
-    if (options.coordinator_address) set("COORDINATOR_ADDRESS", *options.coordinator_address);
-    if (options.num_processes) set("NUM_PROCESSES", std::to_string(*options.num_processes));
-    if (options.process_id) set("PROCESS_ID", std::to_string(*options.process_id));
+    set(options::kCoordinatorAddress.variable, options.coordinator_address);
+    set(options::kNumProcesses.variable, options.num_processes);
+    set(options::kProcessId.variable, options.process_id);
   }
 
   std::optional<std::string> get(const std::string& name) const override {
@@ -58,7 +35,9 @@ class WithArguments : public Environment {
   }
 
  private:
-  void set(const std::string& name, const std::string& value) { arguments_["LOCKSTEP_" + name] = value; }
+  void set(std::string_view variable, const auto& argument) {
+    if (argument) arguments_[std::string(variable)] = fmt::to_string(*argument);
+  }
 
   const Environment& environment_;
   std::map<std::string, std::string> arguments_;
@@ -112,11 +91,8 @@ cluster::Place place_in_mpi(const InitializeOptions& options, const Environment&
 
 cluster::Place place_of(const InitializeOptions& options, const Environment& environment,
                         const cluster::System& system) {
-  std::string forced = options.cluster_detection_method.value_or("");
-  if (auto found = cluster::find_variable(environment, {"LOCKSTEP_CLUSTER", "JAX_CLUSTER_DETECTION_METHOD"});
-      found && !options.cluster_detection_method) {
-    forced = found->value;
-  }
+  const std::string forced =
+      value_of(environment, options::kClusterDetectionMethod, options.cluster_detection_method);
   const std::string missing = list_arguments(options, false);
   cluster::Place place;
   if (options.mpi) {
@@ -148,8 +124,8 @@ cluster::Place place_of(const InitializeOptions& options, const Environment& env
 std::string platform_of(const InitializeOptions& options, const Environment& environment) {
   std::string asked = options.platform.value_or(""), from = "platform is";
   if (!options.platform) {
-    auto found = cluster::find_variable(environment, {"LOCKSTEP_PLATFORM", "JAX_PLATFORMS"});
-    if (!found) return "auto";
+    const auto found = cluster::find_variable(environment, options::kPlatform);
+    if (!found) return std::string(options::kPlatform.otherwise);
     from = found->name + " is";
     asked = found->value;
   }
@@ -160,60 +136,21 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, shown(asked));
 }
 
-/// An argument, or else the number in its variable. Throws InitializationError if that is not a number, or
-/// less than `least`.
-template <class T>
-T number(const std::optional<T>& given, const Environment& environment, const std::string& name,
-         const std::string& argument, T least, T otherwise) {
-  std::string from = argument, text;
-  T value = otherwise;
-  if (given) {
-    value = *given;
-    text = fmt::to_string(value);
-  } else if (auto found = variable(environment, name)) {
-    from = found->name;
-    text = found->value;
-    const char* end = text.data() + text.size();
-    if (auto read = std::from_chars(text.data(), end, value); read.ec != std::errc() || read.ptr != end)
-      value = std::numeric_limits<T>::lowest();
-  }
-  if (value >= least) return value;
-  fail<InitializationError>("[initialize] {} is '{}': expected a {}number of at least {}", from, shown(text),
-                            std::is_integral_v<T> ? "whole " : "", least);
-}
-
-/// An argument, or else its variable; false if neither is given. Throws InitializationError unless the
-/// variable means yes or no.
-bool flag(const std::optional<bool>& given, const Environment& environment, const std::string& name) {
-  if (given) return *given;
-  const auto found = variable(environment, name);
-  if (!found) return false;
-  std::string word = found->value;
-  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* yes : {"1", "true", "t", "yes", "y", "on"})
-    if (word == yes) return true;
-  for (const char* no : {"", "0", "false", "f", "no", "n", "off"})
-    if (word == no) return false;
-  fail<InitializationError>("[initialize] {} is '{}': expected 1, true, yes or on, or 0, false, no or off",
-                            found->name, shown(found->value));
-}
-
 CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
   CompileCacheOptions cache;
-  cache.folder = text(options.compilation_cache_dir, environment, "COMPILATION_CACHE_DIR");
+  cache.folder = value_of(environment, options::kCompilationCacheDir, options.compilation_cache_dir);
   try {
     if (!cache.folder.empty()) cache.folder = storage::local_path(cache.folder);
   } catch (const StorageError& error) {
     fail<InitializationError>("[initialize] compilation_cache_dir: {}", error.what());
   }
-  cache.min_compile_time = std::chrono::duration<double>(
-      number(options.persistent_cache_min_compile_time_secs, environment,
-             "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "persistent_cache_min_compile_time_secs", 0.0, 0.0));
-  cache.min_entry_size = number<std::int64_t>(options.persistent_cache_min_entry_size_bytes, environment,
-                                              "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
-                                              "persistent_cache_min_entry_size_bytes", -1, 0);
-  cache.max_size = number<std::int64_t>(options.compilation_cache_max_size, environment,
-                                        "COMPILATION_CACHE_MAX_SIZE", "compilation_cache_max_size", -1, -1);
+  cache.min_compile_time =
+      std::chrono::duration<double>(value_of(environment, options::kPersistentCacheMinCompileTimeSecs,
+                                             options.persistent_cache_min_compile_time_secs));
+  cache.min_entry_size = value_of(environment, options::kPersistentCacheMinEntrySizeBytes,
+                                  options.persistent_cache_min_entry_size_bytes);
+  cache.max_size =
+      value_of(environment, options::kCompilationCacheMaxSize, options.compilation_cache_max_size);
   return cache;
 }
 
@@ -237,8 +174,7 @@ bool is_loopback(const std::string& host) {
 Settings resolve(const InitializeOptions& options, const Environment& environment,
                  const cluster::System& system) {
   Settings settings;
-  settings.topology =
-      options.topology ? *options.topology : environment.get("LOCKSTEP_TOPOLOGY").value_or("");
+  settings.topology = value_of(environment, options::kTopology, options.topology);
   if (settings.topology.empty()) {
     settings.place = place_of(options, environment, system);
   } else {
@@ -256,45 +192,31 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
                               place.process_id, place.num_processes, place.num_processes - 1);
   }
   settings.platform = platform_of(options, environment);
-  if (options.num_cpu_devices) {
-    settings.num_cpu_devices = *options.num_cpu_devices;
-  } else {
-    settings.num_cpu_devices = cluster::cpu_devices_given(environment).value_or(settings.num_cpu_devices);
-  }
-  if (settings.num_cpu_devices < 1 || settings.num_cpu_devices > cluster::kMostCpuDevices) {
-    fail<InitializationError>("[initialize] num_cpu_devices is {}: expected 1 to {}",
-                              settings.num_cpu_devices, cluster::kMostCpuDevices);
-  }
-  settings.threads = cluster::threads_given(environment);
-  settings.initialization_timeout = timeout(options.initialization_timeout, environment,
-                                            "INITIALIZATION_TIMEOUT", settings.initialization_timeout);
-  settings.heartbeat_timeout =
-      timeout(options.heartbeat_timeout, environment, "HEARTBEAT_TIMEOUT", settings.heartbeat_timeout);
-  settings.shutdown_timeout =
-      timeout(options.shutdown_timeout, environment, "SHUTDOWN_TIMEOUT", settings.shutdown_timeout);
-  settings.stall_warning = number(options.stall_warning, environment, "STALL_WARNING", "stall_warning", 0.1,
-                                  settings.stall_warning);
+  settings.num_cpu_devices = value_of(environment, options::kNumCpuDevices, options.num_cpu_devices);
+  settings.threads = find_value(environment, options::kThreads);
+  settings.initialization_timeout =
+      value_of(environment, options::kInitializationTimeout, options.initialization_timeout);
+  settings.heartbeat_timeout = value_of(environment, options::kHeartbeatTimeout, options.heartbeat_timeout);
+  settings.shutdown_timeout = value_of(environment, options::kShutdownTimeout, options.shutdown_timeout);
+  settings.stall_warning = value_of(environment, options::kStallWarning, options.stall_warning);
   // Under a launcher the variable is the launcher's: it knows more of its processes.
-  if (options.stall_timeout || (place.cluster != "launcher" && variable(environment, "STALL_TIMEOUT")))
-    settings.stall_timeout = timeout(options.stall_timeout, environment, "STALL_TIMEOUT", {});
+  if (options.stall_timeout || place.cluster != "launcher")
+    settings.stall_timeout = find_value(environment, options::kStallTimeout, options.stall_timeout);
   settings.compile_cache = compile_cache_of(options, environment);
   settings.max_compiled_programs =
-      number<std::int64_t>(options.max_compiled_programs, environment, "MAX_COMPILED_PROGRAMS",
-                           "max_compiled_programs", 1, settings.max_compiled_programs);
-  settings.debug = {.log_compiles = flag(options.log_compiles, environment, "LOG_COMPILES"),
-                    .nans = flag(options.debug_nans, environment, "DEBUG_NANS"),
-                    .infs = flag(options.debug_infs, environment, "DEBUG_INFS"),
-                    .disable_jit = flag(options.disable_jit, environment, "DISABLE_JIT")};
+      value_of(environment, options::kMaxCompiledPrograms, options.max_compiled_programs);
+  settings.debug = {.log_compiles = value_of(environment, options::kLogCompiles, options.log_compiles),
+                    .nans = value_of(environment, options::kDebugNans, options.debug_nans),
+                    .infs = value_of(environment, options::kDebugInfs, options.debug_infs),
+                    .disable_jit = value_of(environment, options::kDisableJit, options.disable_jit)};
   std::string interface_address;
-  settings.network = text({}, environment, "NETWORK");
-  settings.data_connections =
-      number<int>({}, environment, "DATA_CONNECTIONS", "data_connections", 1, settings.data_connections);
+  settings.network = find_value(environment, options::kNetwork).value_or("");
+  settings.data_connections = value_of<int, int>(environment, options::kDataConnections, {});
   settings.unexpected_messages_mib =
-      number<int>(options.unexpected_messages_mib, environment, "UNEXPECTED_MESSAGES_MIB",
-                  "unexpected_messages_mib", 1, settings.unexpected_messages_mib);
-  settings.interface = text(options.interface, environment, "INTERFACE");
-  settings.reproducible_sums = flag(options.reproducible_sums, environment, "REPRODUCIBLE_SUMS");
-  settings.data_tls = flag(options.data_tls, environment, "DATA_TLS");
+      value_of(environment, options::kUnexpectedMessagesMib, options.unexpected_messages_mib);
+  settings.interface = value_of(environment, options::kInterface, options.interface);
+  settings.reproducible_sums = value_of(environment, options::kReproducibleSums, options.reproducible_sums);
+  settings.data_tls = value_of(environment, options::kDataTls, options.data_tls);
   if (!settings.interface.empty() && place.num_processes > 1)
     interface_address = address_of(settings.interface, system);
 
@@ -302,14 +224,14 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
     settings.mpi = options.mpi;
     if (place.process_id == 0) {
       settings.coordinator_bind_address =
-          text(options.coordinator_bind_address, environment, "COORDINATOR_BIND_ADDRESS");
+          value_of(environment, options::kCoordinatorBindAddress, options.coordinator_bind_address);
     }
   }
   if (place.coordinator_address.empty()) return settings;
   const coordination::HostPort address = coordination::parse_address(place.coordinator_address);
   if (place.cluster == "launcher" || place.process_id != 0) return settings;
   settings.coordinator_bind_address =
-      text(options.coordinator_bind_address, environment, "COORDINATOR_BIND_ADDRESS");
+      value_of(environment, options::kCoordinatorBindAddress, options.coordinator_bind_address);
   settings.bind_address_given = !settings.coordinator_bind_address.empty();
   if (settings.bind_address_given) {
     coordination::parse_address(settings.coordinator_bind_address);

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/base/kept.h"
+#include "lockstep/base/options.h"
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
-#include "lockstep/collectives/network.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/initialize.h"
 
@@ -32,24 +31,28 @@ struct Settings {
   /// If the job's processes are the ranks of an MPI communicator, what `meet_by_mpi` needs to complete the
   /// place.
   std::optional<MpiCommunicator> mpi;
-  std::string platform = "auto";  ///< Or "cpu", "cuda", "tpu".
+  std::string platform{options::kPlatform.otherwise};  ///< Or "cpu", "cuda", "tpu".
 
   /// The described devices, "v5e:4x4", for which a plan is made. Empty: the devices of this machine are used.
   std::string topology;
-  int num_cpu_devices = 1;
+  int num_cpu_devices = options::kNumCpuDevices.otherwise;
   std::optional<int> threads;  ///< NPROC: of XLA's pool; nullopt: as many as there are CPUs
-  std::chrono::seconds initialization_timeout{300}, heartbeat_timeout{100}, shutdown_timeout{300};
-  double stall_warning = 10;                          ///< in seconds
-  std::optional<std::chrono::seconds> stall_timeout;  ///< nullopt: a stall does not end the job
-  std::string network;       ///< for data between hosts; LOCKSTEP_NETWORK, "tcp" or "ucx"
-  int data_connections = 1;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
-  int unexpected_messages_mib = collectives::kUnexpectedMessagesMib;
+  std::chrono::seconds initialization_timeout{options::kInitializationTimeout.otherwise};
+  std::chrono::seconds heartbeat_timeout{options::kHeartbeatTimeout.otherwise};
+  std::chrono::seconds shutdown_timeout{options::kShutdownTimeout.otherwise};
+  double stall_warning = options::kStallWarning.otherwise;  ///< in seconds
+  std::optional<std::chrono::seconds> stall_timeout;        ///< nullopt: a stall does not end the job
+  std::string network;  ///< for data between hosts; LOCKSTEP_NETWORK, "tcp" or "ucx"
+  int data_connections =
+      options::kDataConnections
+          .otherwise;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
+  int unexpected_messages_mib = options::kUnexpectedMessagesMib.otherwise;
   std::string interface;  ///< the network interface for connections to other hosts; empty: any
   bool reproducible_sums = false;
   bool data_tls = false;  ///< what goes to other hosts is encrypted
 
   CompileCacheOptions compile_cache;
-  std::int64_t max_compiled_programs = kDefaultMaxKept;
+  std::int64_t max_compiled_programs = options::kMaxCompiledPrograms.otherwise;
   DebugSettings debug;
 
   /// The address at which this process listens if it runs the coordinator; empty: it does not run it.

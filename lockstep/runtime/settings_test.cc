@@ -248,7 +248,7 @@ TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
     }
   }
   EXPECT_THAT(error_of<InitializationError>([] { resolve({.num_cpu_devices = 1025}, environment_of({})); }),
-              HasSubstr("num_cpu_devices is 1025: expected 1 to 1024"));
+              HasSubstr("num_cpu_devices is '1025': expected a whole number from 1 to 1024"));
   EXPECT_EQ(resolve({}, environment_of({{"NPROC", ""}})).threads, std::nullopt);
 }
 

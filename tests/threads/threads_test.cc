@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/kept.h"
+#include "lockstep/base/options.h"
 #include "lockstep/jit/clear_caches.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/pmap.h"
@@ -98,7 +99,7 @@ TEST(Threads, CallFunctionsAtOnce_WhileCachesAreClearedAndBounded) {
     EXPECT_EQ(shared.addressable_shards().size(), 1u);
     EXPECT_EQ(shared[thread].item<float>(), 3);
   });
-  set_max_kept(kDefaultMaxKept);
+  set_max_kept(options::kMaxCompiledPrograms.otherwise);
 }
 
 /// Each device has a thread for the collectives that its programs start early.
