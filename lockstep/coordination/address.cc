@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::coordination {
@@ -23,21 +24,9 @@ namespace {
 
 using Resolved = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-class Socket {
- public:
-  explicit Socket(const addrinfo& info)
-      : fd_(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
+FileDescriptor socket_for(const addrinfo& info) {
+  return FileDescriptor(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 /// Sets `why` if the name has no address.
 Resolved resolve(const HostPort& address, int flags, std::string& why) {
@@ -51,18 +40,19 @@ Resolved resolve(const HostPort& address, int flags, std::string& why) {
 }
 
 /// 0 if a server listens, otherwise the errno of connect.
-int try_connect(Socket& socket, const addrinfo& info, std::chrono::milliseconds timeout, int wake = -1) {
-  if (socket.fd() < 0) return errno;
-  if (::connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return 0;
+int try_connect(const FileDescriptor& socket, const addrinfo& info, std::chrono::milliseconds timeout,
+                int wake = -1) {
+  if (!socket) return errno;
+  if (::connect(socket.get(), info.ai_addr, info.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  pollfd poll_for[] = {{socket.fd(), POLLOUT, 0}, {wake, POLLIN, 0}};
+  pollfd poll_for[] = {{socket.get(), POLLOUT, 0}, {wake, POLLIN, 0}};
   int ready = ::poll(poll_for, 2, static_cast<int>(timeout.count()));
   if (ready < 0) return errno;
   if (ready > 0 && poll_for[0].revents == 0) return ECANCELED;
   if (ready == 0) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof(error);
-  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
   return error;
 }
 
@@ -109,7 +99,7 @@ std::string why_unreachable(const HostPort& address, std::chrono::milliseconds t
   int last_error = 0;
   bool refused = false;
   for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
-    Socket socket(*info);
+    FileDescriptor socket = socket_for(*info);
     last_error = try_connect(socket, *info, timeout);
     if (last_error == 0) return "";
     refused = refused || last_error == ECONNREFUSED;
@@ -129,7 +119,7 @@ int connect_to(const HostPort& address, std::chrono::milliseconds timeout, int w
   const Resolved resolved = resolve(address, 0, unresolved);
   int error = 0;
   for (const addrinfo* info = resolved.get(); info != nullptr && error != ECANCELED; info = info->ai_next) {
-    Socket socket(*info);
+    FileDescriptor socket = socket_for(*info);
     error = try_connect(socket, *info, timeout, wake);
     if (error == 0) return socket.release();
   }
@@ -144,10 +134,10 @@ std::string why_not_bindable(const HostPort& address) {
   std::string why;
   Resolved resolved = resolve(address, AI_PASSIVE, why);
   if (!resolved) return fmt::format("the host name '{}' is not resolved ({})", shown(address.host), why);
-  Socket socket(*resolved);
+  const FileDescriptor socket = socket_for(*resolved);
   int yes = 1;
-  ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (::bind(socket.fd(), resolved->ai_addr, resolved->ai_addrlen) == 0 && ::listen(socket.fd(), 1) == 0)
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (::bind(socket.get(), resolved->ai_addr, resolved->ai_addrlen) == 0 && ::listen(socket.get(), 1) == 0)
     return "";
   switch (errno) {
     case EADDRINUSE:
@@ -163,8 +153,8 @@ bool is_of_this_host(const HostPort& address) {
   std::string why;
   Resolved resolved = resolve({address.host, 0}, 0, why);
   for (const addrinfo* info = resolved.get(); info != nullptr; info = info->ai_next) {
-    Socket socket(*info);
-    if (socket.fd() >= 0 && ::bind(socket.fd(), info->ai_addr, info->ai_addrlen) == 0) return true;
+    FileDescriptor socket = socket_for(*info);
+    if (socket && ::bind(socket.get(), info->ai_addr, info->ai_addrlen) == 0) return true;
   }
   return false;
 }

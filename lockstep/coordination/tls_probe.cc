@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/keep_openssl.h"
 #include "lockstep/coordination/openssl.h"
 #include "lockstep/coordination/tls.h"
@@ -24,24 +25,19 @@ class Probe {
  public:
   Probe(const HostPort& address, std::chrono::milliseconds timeout)
       : end_(SteadyClock::now() + timeout), fd_(connect_to(address, timeout)) {}
-  ~Probe() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
 
   void say(const std::string& bytes) {
-    if (fd_ >= 0 && !bytes.empty()) over_ |= ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0;
+    if (fd_ && !bytes.empty()) over_ |= ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0;
   }
 
   /// The next bytes; empty at the end.
   std::string hear() {
     char bytes[4096];
-    while (fd_ >= 0 && !over_) {
+    while (fd_ && !over_) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - SteadyClock::now());
-      pollfd readable{fd_, POLLIN, 0};
+      pollfd readable{fd_.get(), POLLIN, 0};
       if (left.count() <= 0 || ::poll(&readable, 1, static_cast<int>(left.count())) <= 0) break;
-      const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
+      const ssize_t got = ::recv(fd_.get(), bytes, sizeof bytes, 0);
       if (got <= 0) break;
       return std::string(bytes, static_cast<std::size_t>(got));
     }
@@ -50,7 +46,7 @@ class Probe {
 
  private:
   const SteadyClock::time_point end_;
-  const int fd_;
+  const FileDescriptor fd_;
   bool over_ = false;
 };
 

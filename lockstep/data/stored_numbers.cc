@@ -16,6 +16,7 @@
 #include "lockstep/base/digest.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/log.h"
 #include "lockstep/storage/file_calls.h"
 #include "lockstep/storage/open_file.h"
@@ -172,13 +173,13 @@ class NumbersWriter {
     for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
       if (!each->path().filename().string().starts_with(prefix)) continue;
       struct stat about;
-      const int file =
-          ::open(each->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+      const FileDescriptor file(
+          ::open(each->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
       // Not all file systems tell of locks of other hosts.
       const bool old =
-          file >= 0 && ::fstat(file, &about) == 0 && about.st_mtime + kAbandonedAfter < std::time(nullptr);
-      if (old && flock(file, LOCK_EX | LOCK_NB) == 0) storage::file_calls().unlink(each->path().c_str());
-      if (file >= 0) ::close(file);
+          file && ::fstat(file.get(), &about) == 0 && about.st_mtime + kAbandonedAfter < std::time(nullptr);
+      if (old && flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+        storage::file_calls().unlink(each->path().c_str());
     }
   }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/file_descriptor.h"
+
 namespace lockstep::metrics {
 
 /// A file to which records are appended, each completely or not at all. Use it from one thread, and from one
@@ -16,9 +18,6 @@ class AppendedFile {
   /// With `lines`, removes data after the last newline: an incomplete line of an earlier process. Throws
   /// Error, with the file and the reason.
   AppendedFile(std::filesystem::path path, bool lines);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   /// Appends the record, by one system call if that writes it completely. In case of an error, removes the
   /// part that was written, and throws Error with the file and the reason.
@@ -31,7 +30,7 @@ class AppendedFile {
   void cut_after_last_line();
 
   const std::filesystem::path path_;
-  int descriptor_ = -1;
+  FileDescriptor file_;
   std::int64_t size_ = 0;
 };
 
