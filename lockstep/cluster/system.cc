@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -14,10 +15,14 @@
 #include <sstream>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/cluster/http_get.h"
+#include "lockstep/storage/http.h"
 
 namespace lockstep::cluster {
 namespace {
+
+// Of the metadata server.
+constexpr std::chrono::seconds kPatience(5);
+constexpr std::size_t kLargestAnswer = 1 << 20;
 
 /// The bytes of an IPv4 or IPv6 address; none of anything else.
 std::vector<std::uint8_t> address_bytes(const std::string& text) {
@@ -82,8 +87,14 @@ class RealSystem : public System {
   }
 
   std::optional<std::string> metadata(const std::string& server, const std::string& path) const override {
-    HttpAnswer answer = http_get(server, "computeMetadata/v1/" + path, {{"Metadata-Flavor", "Google"}},
-                                 std::chrono::seconds(5));
+    const std::string url = fmt::format("http://{}/computeMetadata/v1/{}", server, path);
+    const storage::HttpAnswer answer = storage::HttpClient().send({.url = url,
+                                                                   .headers = {{"Metadata-Flavor", "Google"}},
+                                                                   .largest_body = kLargestAnswer,
+                                                                   .connect_timeout = kPatience,
+                                                                   .whole_timeout = kPatience,
+                                                                   .proxies = false});
+    if (!answer.failure.empty()) fail<InitializationError>("cannot ask {}: {}", url, answer.failure);
     if (answer.status == 200) return answer.body;
     if (answer.status == 404) return std::nullopt;
     fail<InitializationError>("the metadata server {} answers {} with status {}", server, path,

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cluster/http_get.h"
+#include "lockstep/testing/errors.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -61,49 +61,6 @@ class OneAnswer {
   std::thread thread_;
 };
 
-constexpr auto kSoon = std::chrono::seconds(20);
-
-TEST(HttpGet, GivesStatusAndBody) {
-  OneAnswer server("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\none\r\n\r\ntwo");
-  HttpAnswer answer = http_get(server.server(), "a/b", {{"Metadata-Flavor", "Google"}}, kSoon);
-  EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(answer.body, "one\r\n\r\ntwo");
-  EXPECT_THAT(server.request(),
-              AllOf(HasSubstr("GET /a/b HTTP/1.0\r\n"), HasSubstr("\r\nMetadata-Flavor: Google\r\n")));
-}
-
-TEST(HttpGet, AnswerThatIsNotHttp_IsAnError) {
-  for (const char* answer : {"", "hello\r\n\r\n", "HTTP/1.1 200 OK", "HTTP/1.1\r\n\r\n 200"}) {
-    OneAnswer server(answer);
-    EXPECT_THROW(http_get(server.server(), "a", {}, kSoon), InitializationError) << answer;
-  }
-}
-
-TEST(HttpGet, UnreachableServer_IsAnErrorWithTheReason) {
-  try {
-    http_get("127.0.0.1:1", "a", {}, kSoon);
-    FAIL();
-  } catch (const InitializationError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("http://127.0.0.1:1/a"), HasSubstr("refused")));
-  }
-  EXPECT_THROW(http_get("no-such-host.invalid", "a", {}, kSoon), InitializationError);
-}
-
-TEST(HttpGet, SilentServer_IsGivenUpAtTheTimeout) {
-  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  socklen_t size = sizeof address;
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  EXPECT_THROW(http_get("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), "a", {},
-                        std::chrono::milliseconds(50)),
-               InitializationError);
-  close(listener);
-}
-
 TEST(RealSystem, ReadsFilesAndFolders) {
   EXPECT_THAT(System::real().read_file("/proc/self/stat"), ::testing::Optional(HasSubstr("(")));
   EXPECT_FALSE(System::real().read_file("/nowhere/at/all"));
@@ -111,13 +68,31 @@ TEST(RealSystem, ReadsFilesAndFolders) {
   EXPECT_TRUE(System::real().list_folder("/nowhere/at/all").empty());
 }
 
+TEST(RealSystem, Metadata_IsTheBodyOfTheAnswer) {
+  OneAnswer server("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\none\r\n\r\ntwo");
+  EXPECT_EQ(System::real().metadata(server.server(), "a/b"), "one\r\n\r\ntwo");
+  EXPECT_THAT(server.request(), AllOf(HasSubstr("GET /computeMetadata/v1/a/b HTTP/1."),
+                                      HasSubstr("\r\nMetadata-Flavor: Google\r\n")));
+}
+
 TEST(RealSystem, MissingMetadata_IsNone_AndAServerErrorThrows) {
   OneAnswer missing("HTTP/1.0 404 Not Found\r\n\r\nno");
   EXPECT_FALSE(System::real().metadata(missing.server(), "instance/attributes/x"));
   OneAnswer broken("HTTP/1.0 503 Not Now\r\n\r\n");
   EXPECT_THROW(System::real().metadata(broken.server(), "x"), InitializationError);
-  OneAnswer there("HTTP/1.0 200 OK\r\n\r\n7");
-  EXPECT_EQ(System::real().metadata(there.server(), "x"), "7");
+}
+
+TEST(RealSystem, AnAnswerThatIsNotHttp_IsAnError) {
+  for (const char* answer : {"", "hello\r\n\r\n", "HTTP/1.1\r\n\r\n 200"}) {
+    OneAnswer server(answer);
+    EXPECT_THROW(System::real().metadata(server.server(), "a"), InitializationError) << answer;
+  }
+}
+
+TEST(RealSystem, AMetadataServerThatCannotBeReached_IsAnErrorWithTheReason) {
+  EXPECT_THAT(testing::error_of<InitializationError>([] { System::real().metadata("127.0.0.1:1", "a"); }),
+              AllOf(HasSubstr("http://127.0.0.1:1/computeMetadata/v1/a"), HasSubstr("connect")));
+  EXPECT_THROW(System::real().metadata("no-such-host.invalid", "a"), InitializationError);
 }
 
 TEST(InNetworkOf, ComparesThePrefixBits) {
