@@ -331,19 +331,9 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
 }  // namespace
 
 const ir::Primitive& cond_p() {
-  static const ir::Primitive p = {
-      .name = "cond",
-      .shape = shape,
-      .sharding = whole,
-      .jvp = ir::nested_jvp,
-      .transpose = transpose,
-      .batching = ir::nested_batching,
-      .flops = ir::flops_of_programs,
-      .zero_padding = ir::ZeroPadding::kCounts,
-      .exchange = ir::no_exchange,
-      .lower = write,
-      .sets_varying = true,
-      .nested = ir::NestedRules{
+  static const ir::Primitive p = nested_primitive(
+      "cond", shape, transpose, write,
+      ir::NestedRules{
           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
             std::vector<ir::NestedProgram> programs;
             for (const ProgramPtr& branch : branches_of(params)) programs.push_back({branch, 1, true});
@@ -355,7 +345,7 @@ const ir::Primitive& cond_p() {
           .jvp = [](const ir::NestedJvpCall& call) { return call.linearize ? in_two(call) : joint(call); },
           .batching = batching,
           .prune = prune,
-      }};
+      });
   return p;
 }
 

@@ -19,52 +19,44 @@ constexpr int kEquation = ir::NestedLink::kEquation;
 template <class P>
 ir::Primitive plain_call(std::string name) {
   auto program = [](const ir::OpParams& params) -> const ir::Program& { return *params.as<P>().program; };
-  return {
-      .name = std::move(name),
-      .shape = [program](std::span<const Aval> operands, const ir::OpParams& params) -> std::vector<Aval> {
+  return nested_primitive(
+      std::move(name),
+      [program](std::span<const Aval> operands, const ir::OpParams& params) -> std::vector<Aval> {
         check_operands("the function", operands, program(params).input_avals());
         return program(params).output_avals();
       },
-      .sharding = whole,
-      .jvp = ir::nested_jvp,
-      .transpose = ir::not_linear,
-      .batching = ir::nested_batching,
-      .flops = ir::flops_of_programs,
-      .zero_padding = ir::ZeroPadding::kCounts,
-      .exchange = ir::no_exchange,
-      .lower = [program](ir::Lowering& out, const ir::Equation& e) -> std::vector<std::string> {
+      ir::not_linear,
+      [program](ir::Lowering& out, const ir::Equation& e) -> std::vector<std::string> {
         ir::Lowering::Names operands;
         for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
         return out.inlined(program(e.params), operands);
       },
-      .sets_varying = true,
-      .nested =
-          ir::NestedRules{
-              .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
-                return {{params.as<P>().program}};
+      ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+            return {{params.as<P>().program}};
+          },
+          .links =
+              [program](const ir::OpParams& params) {
+                std::vector<ir::NestedLink> links;
+                for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
+                  links.push_back({kEquation, i, 0, i});
+                for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
+                  links.push_back({0, k, kEquation, k});
+                return links;
               },
-              .links =
-                  [program](const ir::OpParams& params) {
-                    std::vector<ir::NestedLink> links;
-                    for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
-                      links.push_back({kEquation, i, 0, i});
-                    for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
-                      links.push_back({0, k, kEquation, k});
-                    return links;
-                  },
-              .with_programs =
-                  [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
-                    P p = params.as<P>();
-                    p.program = programs.front();
-                    return ir::OpParams::of(std::move(p));
-                  },
-              .jvp = {},
-              .batching = {},
-              .prune =
-                  [program](const ir::OpParams& params, const Flags&) {
-                    return unpruned(params, program(params).inputs.size(), program(params).outputs.size());
-                  },
-          }};
+          .with_programs =
+              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                P p = params.as<P>();
+                p.program = programs.front();
+                return ir::OpParams::of(std::move(p));
+              },
+          .jvp = {},
+          .batching = {},
+          .prune =
+              [program](const ir::OpParams& params, const Flags&) {
+                return unpruned(params, program(params).inputs.size(), program(params).outputs.size());
+              },
+      });
 }
 
 /// Throws TraceError if a constant is differentiated.

@@ -108,6 +108,23 @@ ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, st
   return {params, std::vector<bool>(operands, true), std::vector<bool>(results, true)};
 }
 
+ir::Primitive nested_primitive(std::string name, decltype(ir::Primitive::shape) shape,
+                               decltype(ir::Primitive::transpose) transpose,
+                               decltype(ir::Primitive::lower) lower, ir::NestedRules nested) {
+  return {.name = std::move(name),
+          .shape = std::move(shape),
+          .sharding = whole,
+          .jvp = ir::nested_jvp,
+          .transpose = std::move(transpose),
+          .batching = ir::nested_batching,
+          .flops = ir::flops_of_programs,
+          .zero_padding = ir::ZeroPadding::kCounts,
+          .exchange = ir::no_exchange,
+          .lower = std::move(lower),
+          .sets_varying = true,
+          .nested = std::move(nested)};
+}
+
 ir::ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const ir::OpParams&) {
   return ir::ShardingRule::replicated(inputs, outputs);
 }

@@ -63,6 +63,11 @@ ProgramPtr restricted(const ir::Program& program, const std::vector<bool>& input
 /// Describes an equation from which nothing is removed.
 ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, std::size_t results);
 
+/// A primitive whose other rules are defined by its NestedRules.
+ir::Primitive nested_primitive(std::string name, decltype(ir::Primitive::shape) shape,
+                               decltype(ir::Primitive::transpose) transpose,
+                               decltype(ir::Primitive::lower) lower, ir::NestedRules nested);
+
 ir::ShardingRule whole(std::span<const Aval> inputs, std::span<const Aval> outputs, const ir::OpParams&);
 
 /// The aval with a first dimension of `size` elements, or of all examples.

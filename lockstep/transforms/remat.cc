@@ -152,35 +152,25 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
 }  // namespace
 
 const ir::Primitive& remat_p() {
-  static const ir::Primitive p = {
-      .name = "remat",
-      .shape = shape,
-      .sharding = whole,
-      .jvp = ir::nested_jvp,
-      .transpose = transpose,
-      .batching = ir::nested_batching,
-      .flops = ir::flops_of_programs,
-      .zero_padding = ir::ZeroPadding::kCounts,
-      .exchange = ir::no_exchange,
-      .lower = write,
-      .sets_varying = true,
-      .nested = ir::NestedRules{
-          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
-            return {{params.as<RematParams>().program}};
-          },
-          .links = links,
-          .with_programs =
-              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
-                return params_of(programs.front(), params);
-              },
-          .jvp = derive,
-          .batching = batching,
-          .prune = [](const ir::OpParams& params, const Flags& used) -> ir::PrunedEquation {
-            const ir::Program& program = program_of(params);
-            const Flags inputs = live_inputs(program, used);
-            return {params_of(restricted(program, inputs, used), params), inputs, used};
-          },
-      }};
+  static const ir::Primitive p =
+      nested_primitive("remat", shape, transpose, write,
+                       ir::NestedRules{
+                           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+                             return {{params.as<RematParams>().program}};
+                           },
+                           .links = links,
+                           .with_programs =
+                               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                                 return params_of(programs.front(), params);
+                               },
+                           .jvp = derive,
+                           .batching = batching,
+                           .prune = [](const ir::OpParams& params, const Flags& used) -> ir::PrunedEquation {
+                             const ir::Program& program = program_of(params);
+                             const Flags inputs = live_inputs(program, used);
+                             return {params_of(restricted(program, inputs, used), params), inputs, used};
+                           },
+                       });
   return p;
 }
 

@@ -454,33 +454,23 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
 }  // namespace
 
 const ir::Primitive& scan_p() {
-  static const ir::Primitive p = {
-      .name = "scan",
-      .shape = shape,
-      .sharding = whole,
-      .jvp = ir::nested_jvp,
-      .transpose = transpose,
-      .batching = ir::nested_batching,
-      .flops = ir::flops_of_programs,
-      .zero_padding = ir::ZeroPadding::kCounts,
-      .exchange = ir::no_exchange,
-      .lower = write,
-      .sets_varying = true,
-      .nested = ir::NestedRules{
-          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
-            return {{params.as<ScanParams>().body, params.as<ScanParams>().length}};
-          },
-          .links = links,
-          .with_programs =
-              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
-                ScanParams p = params.as<ScanParams>();
-                p.body = programs.front();
-                return ir::OpParams::of(std::move(p));
-              },
-          .jvp = derive,
-          .batching = batching,
-          .prune = prune,
-      }};
+  static const ir::Primitive p =
+      nested_primitive("scan", shape, transpose, write,
+                       ir::NestedRules{
+                           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+                             return {{params.as<ScanParams>().body, params.as<ScanParams>().length}};
+                           },
+                           .links = links,
+                           .with_programs =
+                               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                                 ScanParams p = params.as<ScanParams>();
+                                 p.body = programs.front();
+                                 return ir::OpParams::of(std::move(p));
+                               },
+                           .jvp = derive,
+                           .batching = batching,
+                           .prune = prune,
+                       });
   return p;
 }
 

@@ -258,34 +258,24 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
 }  // namespace
 
 const ir::Primitive& while_p() {
-  static const ir::Primitive p = {
-      .name = "while",
-      .shape = shape,
-      .sharding = whole,
-      .jvp = ir::nested_jvp,
-      .transpose = transpose,
-      .batching = ir::nested_batching,
-      .flops = ir::flops_of_programs,
-      .zero_padding = ir::ZeroPadding::kCounts,
-      .exchange = ir::no_exchange,
-      .lower = write,
-      .sets_varying = true,
-      .nested = ir::NestedRules{
-          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
-            const auto& p = params.as<WhileParams>();
-            return {{p.condition, std::nullopt}, {p.body, std::nullopt}};
-          },
-          .links = links,
-          .with_programs =
-              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
-                const auto& p = params.as<WhileParams>();
-                return ir::OpParams::of(
-                    WhileParams{programs[0], programs[1], p.condition_consts, p.body_consts});
-              },
-          .jvp = derive,
-          .batching = batching,
-          .prune = prune,
-      }};
+  static const ir::Primitive p =
+      nested_primitive("while", shape, transpose, write,
+                       ir::NestedRules{
+                           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+                             const auto& p = params.as<WhileParams>();
+                             return {{p.condition, std::nullopt}, {p.body, std::nullopt}};
+                           },
+                           .links = links,
+                           .with_programs =
+                               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                                 const auto& p = params.as<WhileParams>();
+                                 return ir::OpParams::of(WhileParams{programs[0], programs[1],
+                                                                     p.condition_consts, p.body_consts});
+                               },
+                           .jvp = derive,
+                           .batching = batching,
+                           .prune = prune,
+                       });
   return p;
 }
 

@@ -144,43 +144,35 @@ std::vector<std::string> lower_on_one_device(Lowering& out, const Equation& e) {
   return {out.operand(e, 0)};
 }
 
-}  // namespace
-
-const Primitive& to_local_p() {
-  static const Primitive p = {
-      .name = "to_local",
-      .shape = local_shape,
+/// to_local or to_global, `self`, of which each is the other's transpose.
+Primitive change_of_view(std::string name, std::vector<Aval> (*shape)(std::span<const Aval>, const OpParams&),
+                         const Primitive& (*self)(), const Primitive& (*other)()) {
+  return {
+      .name = std::move(name),
+      .shape = shape,
       .sharding = whole,
-      .jvp = rules::linear_jvp(to_local_p),
-      .transpose = [](const TransposeCall& c) -> Tangents {
-        return {lax::apply1<Value>(to_global_p(), c.params, {*c.cotangents[0]})};
+      .jvp = rules::linear_jvp(self),
+      .transpose = [other](const TransposeCall& c) -> Tangents {
+        return {lax::apply1<Value>(other(), c.params, {*c.cotangents[0]})};
       },
-      .batching = batch_with(to_local_p),
+      .batching = batch_with(self),
       .flops = no_flops,
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = lower_on_one_device,
       .sets_varying = true,
   };
+}
+
+}  // namespace
+
+const Primitive& to_local_p() {
+  static const Primitive p = change_of_view("to_local", local_shape, to_local_p, to_global_p);
   return p;
 }
 
 const Primitive& to_global_p() {
-  static const Primitive p = {
-      .name = "to_global",
-      .shape = global_shape,
-      .sharding = whole,
-      .jvp = rules::linear_jvp(to_global_p),
-      .transpose = [](const TransposeCall& c) -> Tangents {
-        return {lax::apply1<Value>(to_local_p(), c.params, {*c.cotangents[0]})};
-      },
-      .batching = batch_with(to_global_p),
-      .flops = no_flops,
-      .zero_padding = ZeroPadding::kCounts,
-      .exchange = no_exchange,
-      .lower = lower_on_one_device,
-      .sets_varying = true,
-  };
+  static const Primitive p = change_of_view("to_global", global_shape, to_global_p, to_local_p);
   return p;
 }
 
