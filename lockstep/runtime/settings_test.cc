@@ -227,6 +227,7 @@ TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
        262'144},
       {{}, "LOCKSTEP_NUM_CPU_DEVICES", "1 to 1024", 1024},
       {{}, "JAX_NUM_CPU_DEVICES", "1 to 1024", 1024},
+      {{}, "LOCKSTEP_DATA_CONNECTIONS", "1 to 16", 16},
       {{}, "NPROC", "1 to 8192", 8192},
   };
   for (const Count& count : counts) {
