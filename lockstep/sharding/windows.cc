@@ -39,7 +39,6 @@ class Windowing {
   struct Piece {
     ir::Value value;
     std::vector<std::int64_t> at;  // by device
-    bool same;                     // on all of them
 
     /// Its distance from the begin of the device's own part, if that is the same on all devices that get it.
     std::optional<std::int64_t> distance;
@@ -130,7 +129,7 @@ class Windowing {
         windows_.count + std::max(m_, round.length));
     const ir::Value value =
         ir::lax::ppermute(taken(part_, from, round.length), grid_.names(axes_), std::move(pairs));
-    return {value, at, are_same(at), are_same(distances) ? std::optional(distances[0]) : std::nullopt};
+    return {value, at, are_same(distances) ? std::optional(distances[0]) : std::nullopt};
   }
 
   /// Assigns numbers to devices that do not take part such that all numbers are a simple function, if that
@@ -162,13 +161,8 @@ class Windowing {
   ir::Value of_pieces(const std::vector<ir::WindowRound>& rounds) {
     std::vector<std::int64_t> own;
     for (std::int64_t p = 0; p < n_; ++p) own.push_back(p * m_ - begin(p));
-    std::vector<Piece> pieces = {{part_, own, are_same(own), 0}};
+    std::vector<Piece> pieces = {{part_, own, 0}};
     for (const ir::WindowRound& round : rounds) pieces.push_back(received(round));
-    if (std::ranges::all_of(pieces, &Piece::same)) {
-      std::vector<Placed> placed;
-      for (const Piece& piece : pieces) placed.push_back({piece.value, piece.at[0]});
-      return one_behind_the_other(std::move(placed), 0, windows_.count);
-    }
     if (const std::optional<ir::Value> window = around_own_part(pieces)) return *window;
     // Into a window with room on both sides, as some pieces are partly or wholly outside.
     std::int64_t room = 0;
@@ -186,15 +180,15 @@ class Windowing {
     return sliced(all, room, windows_.count);
   }
 
-  /// The window out of a row of the device's own part and what it gets at both sides, if each piece has one
-  /// place there. XLA's loops over such a row are vectorized, unlike those over pieces that each device
-  /// writes to another place.
+  /// The window as a slice of the device's own part joined with the pieces that it receives. nullopt if a
+  /// piece would be at another distance from the own part on another device. XLA vectorizes loops over such
+  /// a slice, but not over pieces that are written to a place that depends on the device.
   std::optional<ir::Value> around_own_part(const std::vector<Piece>& pieces) {
     std::vector<Placed> placed = {{part_, 0}};
     std::vector<std::pair<std::int64_t, std::int64_t>> taken_up = {{0, m_}};
     for (auto piece = pieces.begin() + 1; piece != pieces.end(); ++piece) {
       if (!piece->distance) return std::nullopt;
-      // What it has of the own part is cut off: devices that do not get the piece have zeros there.
+      // Only what is outside of the own part is used: devices that do not get the piece have zeros in it.
       const std::int64_t length = piece->value.aval().shape[dimension_];
       std::int64_t from = *piece->distance, to = from + length;
       if (from < 0) to = std::min<std::int64_t>(to, 0);
@@ -208,7 +202,7 @@ class Windowing {
     std::vector<std::int64_t> starts;
     for (std::int64_t p = 0; p < n_; ++p) starts.push_back(begin(p) - p * m_);
     std::int64_t low = std::ranges::min(starts), high = std::ranges::max(starts) + windows_.count;
-    if (high - low > 2 * (m_ + windows_.count)) return std::nullopt;  // far windows, most of it room
+    if (high - low > 2 * (m_ + windows_.count)) return std::nullopt;  // most of it would be zeros
     const ir::Value row = one_behind_the_other(std::move(placed), low, high);
     for (std::int64_t& start : starts) start -= low;
     return taken(row, starts, windows_.count);
