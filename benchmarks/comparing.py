@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PINNED = ["jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8"]
 
 
-def jax_python(folder):
+def jax_python(folder=ROOT / "build" / "compare_jax" / "venv"):
     """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet. A link
     is replaced, and what it led to spared."""
     python, stamp = folder / "bin" / "python", folder / "pinned"

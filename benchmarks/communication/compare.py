@@ -171,7 +171,7 @@ def main():
     if unknown := set(only) - set(names):
         sys.exit(f"there is no program {unknown.pop()!r}; these are: {'; '.join(names)}")
     chosen = [word for name in only for word in ("--only", name)] + (["--check"] if options.check else [])
-    python = options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")
+    python = options.python or jax_python()
     eight = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     lines = {"jax": run([python, str(HERE / "jax_programs.py"), *chosen], options.timeout, eight),
              "lockstep": run([str(ours), *chosen, *(["--explain"] if options.explain else [])], options.timeout)}

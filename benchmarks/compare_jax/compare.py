@@ -231,7 +231,7 @@ def main():
     if options.recorder:
         sides.append(WithoutRecorder(options.build.resolve()))
     elif not options.lockstep_only:
-        sides.append(Jax(options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")))
+        sides.append(Jax(options.python or jax_python()))
     if not options.jax_only:
         sides.append(Lockstep(options.build.resolve()))
 

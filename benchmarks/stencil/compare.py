@@ -106,7 +106,7 @@ def main():
     sides = {}
     name_of = lambda side, form: side if form == "automatic" else f"{side}, {form}"
     for side, make in (("Lockstep", lambda: Lockstep(options.build.resolve())),
-                       ("JAX", lambda: Jax(options.python or jax_python(ROOT / "build" / "compare_jax" / "venv")))):
+                       ("JAX", lambda: Jax(options.python or jax_python()))):
         forms = [form for form in FORMS if wanted(name_of(side, form))]
         made = make() if forms else None
         sides.update({name_of(side, form): (made, form) for form in forms})

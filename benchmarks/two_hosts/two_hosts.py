@@ -190,7 +190,7 @@ def main():
         return
     if options.encryption:
         sys.exit(subprocess.run([recipe, sys.executable, __file__, *sys.argv[1:]]).returncode)
-    options.python = options.python or comparing.jax_python(ROOT / "build" / "compare_jax" / "venv")
+    options.python = options.python or comparing.jax_python()
     if "ON" in os.environ:
         measure(options)
         return
