@@ -153,6 +153,7 @@ void settle(const Given& given, JobOptions& options) {
   if (!given.shown.empty() && given.shown != "all")
     options.shown = parse_processes("--show-output", given.shown, options.num_processes);
   if (!given.coordinator_address.empty()) options.coordinator_address = given.coordinator_address;
+  if (options.interface == "") options.interface.reset();
   for (const auto& pass_on : given.passed_on) pass_on(options.settings);
   if (given.encrypt) options.settings.emplace(options::kDataTls.variable, "1");
   for (const std::string& variable : given.variables) options.variables.insert(parse_variable(variable));
@@ -182,7 +183,10 @@ void add_run_command(CLI::App& tool, const std::vector<std::string>& command, in
                   "The number of processes (default: all places of the hosts)")
       ->check(count(1, kMostOfALauncher))
       ->option_text("N");
-  pass_on(options::kNumCpuDevices, options->devices_per_process, "--devices-per-process");
+  // Its variable is left to the processes: -x may set it.
+  pass_on(options::kNumCpuDevices, options->devices_per_process, "--devices-per-process")
+      ->envname("")
+      ->option_text("D");
   run->add_option("-x", given->variables,
                   "Set the variable for all processes, to its value here if none is given")
       ->option_text("NAME[=VALUE]")
