@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <limits>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/fail.h"
@@ -15,20 +13,13 @@
 namespace lockstep::cluster {
 namespace {
 
-template <class T>
-std::string range_of(const Option<T>& option) {
-  const std::string number = std::is_integral_v<T> ? "whole number" : "number";
-  return option.most == std::numeric_limits<T>::max()
-             ? fmt::format("a {} of at least {}", number, option.least)
-             : fmt::format("a {} from {} to {}", number, option.least, option.most);
-}
-
 /// The number, if `value` is one in the range of the option. Throws InitializationError otherwise: `from` has
 /// the value `text`.
 template <class T>
 T in_range(const Option<T>& option, std::optional<T> value, std::string_view from, std::string_view text) {
   if (value && *value >= option.least && *value <= option.most) return *value;
-  fail<InitializationError>("[initialize] {} is '{}': expected {}", from, shown(text), range_of(option));
+  fail<InitializationError>("[initialize] {} is '{}': expected {}", from, shown(text),
+                            describe_range(option.least, option.most));
 }
 
 template <class T>

@@ -46,6 +46,10 @@ std::optional<std::chrono::seconds> find_value(const Environment& environment, c
                                                const std::optional<std::chrono::seconds>& argument);
 
 /// The same, with the option's default if neither is given.
+template <class T>
+T value_of(const Environment& environment, const Option<T>& option) {
+  return find_value(environment, option).value_or(option.otherwise);
+}
 template <class T, class Argument>
 Argument value_of(const Environment& environment, const Option<T>& option,
                   const std::optional<Argument>& argument) {

@@ -15,10 +15,8 @@ namespace {
 constexpr int kAny = std::numeric_limits<int>::max();
 
 [[noreturn]] void refuse_number(const Variable& variable, int least, int most) {
-  const std::string range =
-      most == kAny ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most);
-  fail<InitializationError>("the environment variable {} is '{}': expected a whole number {}", variable.name,
-                            shown(variable.value), range);
+  fail<InitializationError>("the environment variable {} is '{}': expected {}", variable.name,
+                            shown(variable.value), describe_range(least, most));
 }
 
 std::optional<int> integer(std::string_view text) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/environment.h"
@@ -27,6 +30,14 @@ std::optional<Variable> find_variable(const Environment& environment, const std:
 
 /// The number that the text is, in decimal digits and nothing else; nullopt for any other text.
 std::optional<std::uint64_t> whole_number(std::string_view text);
+
+/// "a whole number from 1 to 9", or "a number of at least 0" if `most` is the largest one of its type.
+template <class T>
+std::string describe_range(T least, T most) {
+  const std::string_view number = std::is_integral_v<T> ? "whole number" : "number";
+  return most == std::numeric_limits<T>::max() ? fmt::format("a {} of at least {}", number, least)
+                                               : fmt::format("a {} from {} to {}", number, least, most);
+}
 
 /// The variable's value as a number of up to 64 bits. Throws InitializationError for anything else.
 std::uint64_t id_in(const Variable& variable);

@@ -211,7 +211,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
                     .disable_jit = value_of(environment, options::kDisableJit, options.disable_jit)};
   std::string interface_address;
   settings.network = find_value(environment, options::kNetwork).value_or("");
-  settings.data_connections = value_of<int, int>(environment, options::kDataConnections, {});
+  settings.data_connections = value_of(environment, options::kDataConnections);
   settings.unexpected_messages_mib =
       value_of(environment, options::kUnexpectedMessagesMib, options.unexpected_messages_mib);
   settings.interface = value_of(environment, options::kInterface, options.interface);
