@@ -142,7 +142,7 @@ void add_coordinator_command(CLI::App& tool, int* status) {
   add_option(*command, options::kInitializationTimeout, given->registering, "--register-timeout");
   Option<int> shutdown = options::kShutdownTimeout;
   shutdown.least = 0;
-  shutdown.help = "How long processes wait for each other at the end; 0: not at all";
+  shutdown.help = "How long shutdown() waits for the other processes; 0: it does not wait";
   add_option(*command, shutdown, given->shutdown);
   command->add_flag("--recoverable", given->server.recoverable,
                     "A process may die and return while the others continue");

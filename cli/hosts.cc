@@ -127,7 +127,8 @@ std::vector<HostSlots> each_once(const std::vector<HostSlots>& hosts) {
 }
 
 void check_count(std::size_t hosts) {
-  if (hosts > kMostHosts) fail("more than {} hosts are named: name fewer", kMostHosts);
+  if (hosts > kMostHosts)
+    fail("more than {0} hosts are given, but a job can use at most {0}: remove some", kMostHosts);
 }
 
 }  // namespace

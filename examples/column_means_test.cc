@@ -28,20 +28,20 @@ Array some_rows() {
 }
 
 // Every process runs every test, in the same order, for a test may launch programs over all of them.
-TEST(ColumnMeans, EqualThoseOfAllRows) {
+TEST(ColumnMeans, OfSplitRows_AreTheMeansOfAllRows) {
   const float mean = (2 * ls::device_count() - 1) / 2.0f;
   EXPECT_EQ(ls::jit(column_means)(some_rows()).to_host<float>(), (std::vector<float>{mean, -mean}));
 }
 
 // What a program moves can be tested, too: here a sum of two numbers for each device, and no rows.
-TEST(ColumnMeans, MoveOnlySums) {
+TEST(ColumnMeans, OfSplitRows_NeedOneAllReduce) {
   const auto moved = ls::jit(column_means).lower(some_rows()).communication();
   ASSERT_EQ(moved.size(), 1u);
   EXPECT_EQ(moved[0].kind, "all-reduce");
   EXPECT_LE(moved[0].bytes, 16);
 }
 
-TEST(ColumnMeans, OfANumber_AreRefused) { EXPECT_THROW(column_means(ls::ones({}, ls::float32)), ls::Error); }
+TEST(ColumnMeans, OfAScalar_AreAnError) { EXPECT_THROW(column_means(ls::ones({}, ls::float32)), ls::Error); }
 
 int main(int argc, char** argv) {
   ls::initialize({.num_cpu_devices = 2});

@@ -33,12 +33,12 @@ inline constexpr int kMostSeconds = 100'000'000;
 
 inline constexpr Text kCoordinatorAddress{.argument = "coordinator_address",
                                           .variable = "LOCKSTEP_COORDINATOR_ADDRESS",
-                                          .help = "The address of the coordinator: HOST:PORT"};
+                                          .help = "The address of the coordinator, such as node1:8476"};
 inline constexpr Option<int> kCoordinatorPort{
     .variable = "LOCKSTEP_COORDINATOR_PORT",
     .least = 1,
     .most = 65535,
-    .help = "The port of the coordinator, where a launcher gives its host"};
+    .help = "The port of the coordinator, if the launcher provides only its host"};
 inline constexpr Option<int> kNumProcesses{.argument = "num_processes",
                                            .variable = "LOCKSTEP_NUM_PROCESSES",
                                            .least = 1,
@@ -48,19 +48,20 @@ inline constexpr Option<int> kProcessId{.argument = "process_id",
                                         .variable = "LOCKSTEP_PROCESS_ID",
                                         .least = 0,
                                         .most = kMostProcesses - 1,
-                                        .help = "The number of this process, from 0"};
+                                        .help = "The number of this process; the first one is 0"};
 inline constexpr Text kLocalDeviceIds{.argument = "local_device_ids",
                                       .variable = "LOCKSTEP_LOCAL_DEVICE_IDS",
-                                      .help = "The devices of this process to use, such as 0 or 0,2"};
-inline constexpr Text kPlatform{.argument = "platform",
-                                .variable = "LOCKSTEP_PLATFORM",
-                                .jax = "JAX_PLATFORMS",
-                                .otherwise = "auto",
-                                .help = "The kind of devices: cpu, cuda, tpu or auto",
-                                .page = "cuda.md"};
+                                      .help = "The local devices that this process uses, such as 0 or 0,2"};
+inline constexpr Text kPlatform{
+    .argument = "platform",
+    .variable = "LOCKSTEP_PLATFORM",
+    .jax = "JAX_PLATFORMS",
+    .otherwise = "auto",
+    .help = "The type of devices: cpu, cuda, tpu, or auto (a TPU or GPU if there is one, otherwise the CPU)",
+    .page = "cuda.md"};
 inline constexpr Text kTopology{.argument = "topology",
                                 .variable = "LOCKSTEP_TOPOLOGY",
-                                .help = "Devices that are only described, such as v5e:4x4",
+                                .help = "Compile for these devices without having them, such as v5e:4x4",
                                 .page = "plan.md"};
 inline constexpr Option<int> kNumCpuDevices{.argument = "num_cpu_devices",
                                             .variable = "LOCKSTEP_NUM_CPU_DEVICES",
@@ -68,25 +69,25 @@ inline constexpr Option<int> kNumCpuDevices{.argument = "num_cpu_devices",
                                             .least = 1,
                                             .most = 1024,
                                             .value = "D",
-                                            .help = "The number of devices into which the CPU is divided"};
+                                            .help = "The number of CPU devices of each process"};
 inline constexpr Option<int> kThreads{
     .variable = "NPROC",
     .jax = "NPROC",
     .least = 1,
     .most = 8192,
-    .help = "The number of threads for computations on the CPU; not set: one for each of its cores"};
-inline constexpr Text kClusterDetectionMethod{.argument = "cluster_detection_method",
-                                              .variable = "LOCKSTEP_CLUSTER",
-                                              .jax = "JAX_CLUSTER_DETECTION_METHOD",
-                                              .help = "The cluster type to use, or none"};
-inline constexpr Option<int> kInitializationTimeout{
-    .argument = "initialization_timeout",
-    .variable = "LOCKSTEP_INITIALIZATION_TIMEOUT",
-    .otherwise = 300,
-    .least = 1,
-    .most = kMostSeconds,
-    .value = "SECONDS",
-    .help = "How long processes wait for each other at the start"};
+    .help = "The number of threads for computations on the CPU. Default: one for each core"};
+inline constexpr Text kClusterDetectionMethod{
+    .argument = "cluster_detection_method",
+    .variable = "LOCKSTEP_CLUSTER",
+    .jax = "JAX_CLUSTER_DETECTION_METHOD",
+    .help = "Detect only this cluster type; none: detect no cluster"};
+inline constexpr Option<int> kInitializationTimeout{.argument = "initialization_timeout",
+                                                    .variable = "LOCKSTEP_INITIALIZATION_TIMEOUT",
+                                                    .otherwise = 300,
+                                                    .least = 1,
+                                                    .most = kMostSeconds,
+                                                    .value = "SECONDS",
+                                                    .help = "How long initialize() waits for all processes"};
 inline constexpr Option<int> kHeartbeatTimeout{
     .argument = "heartbeat_timeout",
     .variable = "LOCKSTEP_HEARTBEAT_TIMEOUT",
@@ -94,7 +95,7 @@ inline constexpr Option<int> kHeartbeatTimeout{
     .least = 1,
     .most = kMostSeconds,
     .value = "SECONDS",
-    .help = "A process or host that is silent for this time counts as dead",
+    .help = "A process or host that sends nothing for this time is considered dead",
     .page = "failure.md"};
 inline constexpr Option<int> kShutdownTimeout{.argument = "shutdown_timeout",
                                               .variable = "LOCKSTEP_SHUTDOWN_TIMEOUT",
@@ -102,7 +103,7 @@ inline constexpr Option<int> kShutdownTimeout{.argument = "shutdown_timeout",
                                               .least = 1,
                                               .most = kMostSeconds,
                                               .value = "SECONDS",
-                                              .help = "How long processes wait for each other at the end"};
+                                              .help = "How long shutdown() waits for the other processes"};
 inline constexpr Option<double> kStallWarning{
     .argument = "stall_warning",
     .variable = "LOCKSTEP_STALL_WARNING",
@@ -111,8 +112,8 @@ inline constexpr Option<double> kStallWarning{
     .most = kMostSeconds,
     .value = "SECONDS",
     .help =
-        "Report which process waits for which after processes have waited for this time, and for 20 times "
-        "the usual duration of the launch",
+        "Report which process waits for which if they wait for this time, and for 20 times the usual "
+        "duration of the launch",
     .page = "hangs.md"};
 inline constexpr Option<int> kStallTimeout{
     .argument = "stall_timeout",
@@ -120,19 +121,20 @@ inline constexpr Option<int> kStallTimeout{
     .least = 1,
     .most = kMostSeconds,
     .value = "SECONDS",
-    .help = "Fail the job after processes have waited for another one for this time; not set: never",
+    .help = "End the job with an error if processes wait this long for another one. Default: never",
     .page = "hangs.md"};
-inline constexpr Text kOnPeerFailure{.argument = "on_peer_failure",
-                                     .variable = "LOCKSTEP_ON_PEER_FAILURE",
-                                     .otherwise = "throw",
-                                     .help = "The reaction to the failure of another process: throw or exit",
-                                     .page = "failure.md"};
+inline constexpr Text kOnPeerFailure{
+    .argument = "on_peer_failure",
+    .variable = "LOCKSTEP_ON_PEER_FAILURE",
+    .otherwise = "throw",
+    .help = "What this process does if another one fails: throw (an exception) or exit",
+    .page = "failure.md"};
 inline constexpr Text kCoordinatorBindAddress{
     .argument = "coordinator_bind_address",
     .variable = "LOCKSTEP_COORDINATOR_BIND_ADDRESS",
     .help =
-        "Where process 0 listens; not set: at the coordinator's port on all interfaces, or without a secret "
-        "only on the interface of its address"};
+        "The address at which process 0 listens. Default: the port of the coordinator on all interfaces, or "
+        "without a secret only on the interface of its address"};
 inline constexpr Text kInterface{
     .argument = "interface",
     .variable = "LOCKSTEP_INTERFACE",
@@ -163,27 +165,27 @@ inline constexpr Option<double> kPersistentCacheMinCompileTimeSecs{
     .variable = "LOCKSTEP_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
     .least = 0,
     .value = "SECONDS",
-    .help = "Programs that compile in less time are not kept there",
+    .help = "Programs that compile in less time are not cached",
     .page = "compile-cache.md"};
 inline constexpr Option<std::int64_t> kPersistentCacheMinEntrySizeBytes{
     .argument = "persistent_cache_min_entry_size_bytes",
     .variable = "LOCKSTEP_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
     .least = -1,
-    .help = "Programs with fewer bytes are not kept there",
+    .help = "Programs with fewer bytes are not cached",
     .page = "compile-cache.md"};
 inline constexpr Option<std::int64_t> kCompilationCacheMaxSize{
     .argument = "compilation_cache_max_size",
     .variable = "LOCKSTEP_COMPILATION_CACHE_MAX_SIZE",
     .otherwise = -1,
     .least = -1,
-    .help = "The largest number of bytes there; -1: no limit",
+    .help = "The maximal size of the cache in bytes; -1: no limit",
     .page = "compile-cache.md"};
 inline constexpr Option<std::int64_t> kMaxCompiledPrograms{
     .argument = "max_compiled_programs",
     .variable = "LOCKSTEP_MAX_COMPILED_PROGRAMS",
     .otherwise = 2000,
     .least = 1,
-    .help = "The number of compiled programs that are kept in memory",
+    .help = "The maximal number of compiled programs in memory",
     .page = "guide.md#jit-grad-vmap-pmap"};
 inline constexpr Option<bool> kReproducibleSums{
     .argument = "reproducible_sums",
@@ -195,7 +197,7 @@ inline constexpr Option<int> kUnexpectedMessagesMib{
     .variable = "LOCKSTEP_UNEXPECTED_MESSAGES_MIB",
     .otherwise = 16,
     .least = 1,
-    .help = "MiB of memory for data that come before a device has come to its operation",
+    .help = "The memory in MiB for data that arrive before the device has started the operation",
     .page = "transport.md#a-receiver-that-is-late"};
 inline constexpr Option<bool> kLogCompiles{.argument = "log_compiles",
                                            .variable = "LOCKSTEP_LOG_COMPILES",

@@ -29,7 +29,7 @@ MapEnvironment of(std::map<std::string, std::string> variables) {
   return MapEnvironment(std::move(variables));
 }
 
-TEST(Options, AnArgument_ComesBeforeOurVariable_ThenJaxs_ThenTheDefault) {
+TEST(Options, TheArgument_OverridesTheVariable_WhichOverridesJaxsAndTheDefault) {
   const std::optional<int> none;
   EXPECT_EQ(value_of(of({}), kCount, none), 3);
   EXPECT_EQ(value_of(of({{"LOCKSTEP_COUNT", ""}}), kCount, none), 3);
@@ -42,7 +42,7 @@ TEST(Options, AnArgument_ComesBeforeOurVariable_ThenJaxs_ThenTheDefault) {
   EXPECT_EQ(value_of(of({{"JAX_NAMES", "a"}}), kName, std::optional<std::string>()), "a");
 }
 
-TEST(Options, AValueOutOfTheRange_IsRefusedWithItsSourceAndTheRange) {
+TEST(Options, AnInvalidValue_IsAnErrorThatNamesTheVariableAndTheRange) {
   for (const char* wrong : {"0", "10", "-1", "1x", " 1", "1.5", "99999999999"}) {
     EXPECT_EQ(testing::error_of<InitializationError>([&] {
                 find_value(of({{"JAX_COUNT", wrong}}), kCount);
@@ -59,7 +59,7 @@ TEST(Options, AValueOutOfTheRange_IsRefusedWithItsSourceAndTheRange) {
   }
 }
 
-TEST(Options, Times_AreSecondsOfAnySize_AndRefusedOutOfTheRange) {
+TEST(Options, Durations_AreHeldToTheRangeInSeconds) {
   EXPECT_EQ(value_of(of({}), kCount, std::optional<seconds>()), seconds(3));
   EXPECT_EQ(value_of(of({{"LOCKSTEP_COUNT", "7"}}), kCount, std::optional<seconds>()), seconds(7));
   for (const seconds wrong : {seconds(0), seconds(10), seconds((std::int64_t{1} << 32) + 1)}) {
@@ -69,7 +69,7 @@ TEST(Options, Times_AreSecondsOfAnySize_AndRefusedOutOfTheRange) {
   }
 }
 
-TEST(Options, AFlag_IsAWordForYesOrNo) {
+TEST(Options, Flags_AcceptTheUsualWordsForYesAndNo) {
   for (const char* yes : {"1", "true", "T", "Yes", "y", "ON"})
     EXPECT_EQ(find_value(of({{"LOCKSTEP_FLAG", yes}}), kFlag), true) << yes;
   for (const char* no : {"0", "False", "f", "no", "N", "off"})

@@ -68,7 +68,7 @@ TEST(RealSystem, ReadsFilesAndFolders) {
   EXPECT_TRUE(System::real().list_folder("/nowhere/at/all").empty());
 }
 
-TEST(RealSystem, Metadata_IsTheBodyOfTheAnswer) {
+TEST(RealSystem, Metadata_IsTheBodyOfTheResponse) {
   OneAnswer server("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\none\r\n\r\ntwo");
   EXPECT_EQ(System::real().metadata(server.server(), "a/b"), "one\r\n\r\ntwo");
   EXPECT_THAT(server.request(), AllOf(HasSubstr("GET /computeMetadata/v1/a/b HTTP/1."),
@@ -82,14 +82,14 @@ TEST(RealSystem, MissingMetadata_IsNone_AndAServerErrorThrows) {
   EXPECT_THROW(System::real().metadata(broken.server(), "x"), InitializationError);
 }
 
-TEST(RealSystem, AnAnswerThatIsNotHttp_IsAnError) {
+TEST(RealSystem, AResponseThatIsNotHttp_IsAnError) {
   for (const char* answer : {"", "hello\r\n\r\n", "HTTP/1.1\r\n\r\n 200"}) {
     OneAnswer server(answer);
     EXPECT_THROW(System::real().metadata(server.server(), "a"), InitializationError) << answer;
   }
 }
 
-TEST(RealSystem, AMetadataServerThatCannotBeReached_IsAnErrorWithTheReason) {
+TEST(RealSystem, AnUnreachableMetadataServer_IsAnErrorWithTheReason) {
   EXPECT_THAT(testing::error_of<InitializationError>([] { System::real().metadata("127.0.0.1:1", "a"); }),
               AllOf(HasSubstr("http://127.0.0.1:1/computeMetadata/v1/a"), HasSubstr("connect")));
   EXPECT_THROW(System::real().metadata("no-such-host.invalid", "a"), InitializationError);
