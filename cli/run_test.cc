@@ -87,6 +87,17 @@ TEST(Run, OptionsThatAreNotGiven_SetNoVariable) {
   EXPECT_THAT(result.log, HasSubstr("[0] none none\n"));
 }
 
+TEST(Run, VariablesGivenByX_OverrideInheritedOnes) {
+  const auto result = lockstep(
+      Words{"run", "-n", "1", "-x", "LOCKSTEP_NUM_CPU_DEVICES=4"} + shell("echo $LOCKSTEP_NUM_CPU_DEVICES"),
+      {{"LOCKSTEP_NUM_CPU_DEVICES", "2"}});
+  EXPECT_THAT(result.log, HasSubstr("[0] 4\n"));
+}
+
+TEST(Run, AnEmptyInterface_IsIgnored) {
+  EXPECT_EQ(lockstep({"run", "-n", "1", "--interface", "", "--", "true"}).exit_code, 0);
+}
+
 TEST(Run, Cores_AreDividedAmongTheProcesses) {
   const std::vector<int> cores = usable_cores();
   const auto shares = share_cores(cores, 2);
