@@ -20,6 +20,11 @@ if(LOCKSTEP_BUILD_TESTS)
            COMMAND Python3::Interpreter ${checks}/check_license.py --self-test)
   add_test(NAME style.pictures COMMAND Python3::Interpreter ${checks}/pictures.py --check)
   add_test(NAME style.format COMMAND ${checks}/check_format)
+  if(LOCKSTEP_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_test(NAME style.changed_header_is_precompiled_anew
+             COMMAND ${PROJECT_SOURCE_DIR}/cmake/compile_cached_test.sh ${LOCKSTEP_CCACHE} ${CMAKE_CXX_COMPILER})
+    set_tests_properties(style.changed_header_is_precompiled_anew PROPERTIES LABELS style)
+  endif()
   set_tests_properties(style.includes style.include_check_catches_bad_includes style.docs
                        style.docs_check_catches_what_is_untrue style.license
                        style.license_check_catches_a_missing_line style.pictures style.format PROPERTIES LABELS style)

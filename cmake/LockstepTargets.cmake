@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# A compiler cache makes a second build quick, precompiled headers the first one. ccache keeps what was compiled with them
-# where it may take it that no macro of a command line changes what they say: none does, they are of other projects. It
-# passes paths in the source tree on as relative ones, so that what one clone compiled serves another.
+# A compiler cache makes a second build quick, precompiled headers the first one.
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
-                                      CCACHE_ABSSTDERR=1 ${LOCKSTEP_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/compile_cached.sh ${LOCKSTEP_CCACHE})
 endif()
 
 # Sources of a target are compiled eight at a time: templates and headers that they share are compiled once, in about
