@@ -3,7 +3,7 @@
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
     benchmarks/compare_jax/compare.py [--quick] [--only psum|collectives|train|start|jit|eager|scan|linalg|transformer]
-                                      [--jax-only | --lockstep-only | --recorder] [--mpi]
+                                      [--jax-only | --lockstep-only | --recorder | --against BUILD] [--mpi]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
 """
@@ -43,12 +43,11 @@ class Jax:
 
 
 class Lockstep:
-    name = "lockstep"
     cache_variable = "LOCKSTEP_COMPILATION_CACHE_DIR"
     keeps_all = {}
 
-    def __init__(self, build):
-        self.build = build
+    def __init__(self, build, name="lockstep"):
+        self.build, self.name = build, name
         programs = ("collectives", "train", "jit", "eager", "scan", "linalg", "transformer")
         needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{program}" for program in programs)]
         missing = [str(path) for path in needed if not path.exists()]
@@ -63,7 +62,8 @@ class Lockstep:
 
 
 class WithoutRecorder(Lockstep):
-    name = "no recorder"
+    def __init__(self, build):
+        super().__init__(build, "no recorder")
 
     def run(self, program, processes, arguments, timeout, environment={}):
         return super().run(program, processes, arguments, timeout, {**environment, "LOCKSTEP_RECORDER": "0"})
@@ -197,7 +197,7 @@ def print_table(rows, sides):
     others = [side.name for side in sides if side.name != "lockstep"] if len(sides) > 1 else []
     width = max(len(name) for name in rows)
     print(f"{'':{width}}  " + "".join(f"{side.name:>12}" for side in sides) + "".join(f"{'/ ' + name:>12}" for name in others))
-    digits = 3 if isinstance(sides[0], WithoutRecorder) else 2
+    digits = 3 if isinstance(sides[0], Lockstep) else 2
     for name, row in rows.items():
         line = f"{name:{width}}  " + "".join(f"{human(name, row.get(side.name)):>12}" for side in sides)
         for other in others:
@@ -215,6 +215,8 @@ def main():
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
     one.add_argument("--lockstep-only", action="store_true", help="leave JAX out")
     one.add_argument("--recorder", action="store_true", help="against Lockstep that records nothing, in JAX's place")
+    one.add_argument("--against", type=pathlib.Path, metavar="BUILD",
+                     help="against the Lockstep of another build folder, in JAX's place")
     parser.add_argument("--mpi", action="store_true",
                         help="the collectives against Open MPI and MPICH too, where they are installed")
     parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
@@ -230,6 +232,8 @@ def main():
     sides = []
     if options.recorder:
         sides.append(WithoutRecorder(options.build.resolve()))
+    elif options.against:
+        sides.append(Lockstep(options.against.resolve(), "the other"))
     elif not options.lockstep_only:
         sides.append(Jax(options.python or jax_python()))
     if not options.jax_only:
