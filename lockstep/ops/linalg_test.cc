@@ -274,6 +274,18 @@ TEST(Einsum, SeveralOperands_FormTheSmallestProductFirst) {
   EXPECT_EQ(num_elements(program.aval(first->outputs[0]).shape), 100);
 }
 
+TEST(Einsum, OperandsAsArguments_EqualTheSameOperandsInBraces) {
+  const Array x = array({{1.0F, 2.0F}, {3.0F, 4.0F}}), y = array({{5.0F, 6.0F}, {7.0F, 8.0F}});
+  auto expect_equal = [](const Array& a, const Array& b) {
+    EXPECT_EQ(a.shape(), b.shape());
+    EXPECT_TRUE(all(equal(a, b)).item<bool>());
+  };
+  expect_equal(einsum("ij->ji", x), einsum("ij->ji", {x}));
+  expect_equal(einsum("ij,jk->ik", x, y), einsum("ij,jk->ik", {x, y}));
+  expect_equal(einsum("ij,jk,kl->il", x, y, x), einsum("ij,jk,kl->il", {x, y, x}));
+  expect_equal(einsum("i,ij->j", 2.0F * x[0], y), einsum("i,ij->j", {2.0F * x[0], y}));
+}
+
 TEST(TensorDot, AxesThatDoNotFit_AreAnError) {
   EXPECT_THAT(error_of<ShapeError>([] {
                 tensordot(zeros({2, 3}), zeros({4, 5}), 1);
