@@ -159,83 +159,137 @@ std::string with_commas(std::uint64_t number) {
   return text;
 }
 
-const std::vector<Column> kColumns = {
-    {.title = "PROCESS", .right = true},
-    {.title = "HOST", .text = true, .dispensable = 3},
-    {.title = "PID", .right = true, .dispensable = 4},
-    {.title = "STEP", .right = true},
-    {.title = "LAUNCHES", .right = true, .dispensable = 2},
-    {.title = "STATE", .text = true},
-    {.title = "AT", .text = true, .dispensable = 6},
-    {.title = "FOR", .right = true},
-    {.title = "WAIT (ALL)", .right = true},
-    {.title = "TRANSFER", .right = true, .dispensable = 5},
-    {.title = "MEMORY", .right = true, .dispensable = 1},
-    {.title = "RESTARTS", .right = true, .dispensable = 7},
-    {.title = "METRICS", .text = true, .dispensable = 8},
-};
-
-std::string shares(double recent, double all) {
-  return fmt::format("{} ({})", percent(recent), percent(all));
-}
-
-Line line_of(const ProcessRow& row) {
-  const bool gone = row.state == RowState::kNotStarted;
-  return {{std::to_string(row.process), row.host, row.pid == 0 ? "" : std::to_string(row.pid),
-           row.step < 0 ? "" : with_commas(static_cast<std::uint64_t>(row.step)),
-           gone ? "" : with_commas(row.launches), row.words + (row.detail.empty() ? "" : "; " + row.detail),
-           // Names of computations may say the place already.
-           row.words.find(row.site) != std::string::npos ? "" : row.site,
-           row.seconds < 0 ? "" : describe_duration(row.seconds),
-           gone ? "" : shares(row.recent_share.wait, row.share.wait),
-           gone ? "" : percent(row.recent_share.transfer),
-           row.memory_bytes == 0 ? "" : amount_of_bytes(row.memory_bytes),
-           row.restarts == 0 ? "" : std::to_string(row.restarts), describe_metrics(row.metrics)},
-          color_of(row.state)};
-}
-
 // "3-7" of numbers from 3 to 7.
 std::string range(std::uint64_t least, std::uint64_t most) {
   return least == most ? with_commas(least) : with_commas(least) + "-" + with_commas(most);
 }
 
-// One line for processes that do the same.
-Line line_of(const std::vector<const ProcessRow*>& rows) {
-  if (rows.size() == 1) return line_of(*rows.front());
-  std::set<std::string> hosts;
-  std::vector<int> processes;
-  std::uint64_t bytes = 0, least_launches = ~std::uint64_t{0}, most_launches = 0;
-  std::int64_t least_step = -1, most_step = -1;
-  double longest = -1, wait = 0, wait_in_all = 0, transfer = 0;
-  for (const ProcessRow* row : rows) {
-    hosts.insert(row->host);
-    processes.push_back(row->process);
-    bytes = std::max(bytes, row->memory_bytes);
-    least_launches = std::min(least_launches, row->launches);
-    most_launches = std::max(most_launches, row->launches);
-    if (row->step >= 0) least_step = least_step < 0 ? row->step : std::min(least_step, row->step);
-    most_step = std::max(most_step, row->step);
-    longest = std::max(longest, row->seconds);
-    wait += row->recent_share.wait / static_cast<double>(rows.size());
-    wait_in_all += row->share.wait / static_cast<double>(rows.size());
-    transfer += row->recent_share.transfer / static_cast<double>(rows.size());
+/// The processes of a line: one, or several that do the same.
+class Rows {
+ public:
+  explicit Rows(std::vector<const ProcessRow*> rows) : rows_(std::move(rows)) {}
+
+  std::size_t size() const { return rows_.size(); }
+  bool single() const { return rows_.size() == 1; }
+  /// For what they have in common.
+  const ProcessRow& first() const { return *rows_.front(); }
+  bool started() const { return first().state != RowState::kNotStarted; }
+
+  template <typename Value>
+  auto all(Value value) const {
+    std::vector<std::decay_t<std::invoke_result_t<Value, const ProcessRow&>>> values;
+    for (const ProcessRow* row : rows_) values.push_back(std::invoke(value, *row));
+    return values;
   }
-  const ProcessRow& one = *rows.front();
-  const bool same_site =
-      std::ranges::all_of(rows, [&](const ProcessRow* row) { return row->site == one.site; });
-  const bool gone = one.state == RowState::kNotStarted;
-  return {
-      {fmt::format("{} of them", with_commas(rows.size())),
-       hosts.size() == 1 ? *hosts.begin() : fmt::format("{} hosts", hosts.size()),
-       cut(watch::describe_processes(processes), 20),
-       most_step < 0 ? ""
-                     : range(static_cast<std::uint64_t>(least_step), static_cast<std::uint64_t>(most_step)),
-       gone ? "" : range(least_launches, most_launches), one.words,
-       same_site && one.words.find(one.site) == std::string::npos ? one.site : "",
-       longest < 0 ? "" : describe_duration(longest), gone ? "" : shares(wait, wait_in_all),
-       gone ? "" : percent(transfer), bytes == 0 ? "" : amount_of_bytes(bytes),
-       one.restarts == 0 ? "" : std::to_string(one.restarts), ""},
-      color_of(one.state)};
+
+  template <typename Value>
+  auto most(Value value) const {
+    return std::ranges::max(all(value));
+  }
+
+  /// "12%", the mean of a share.
+  template <typename Share>
+  std::string mean_percent(Share share) const {
+    const std::vector<double> shares = all(share);
+    return percent(std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size()));
+  }
+
+ private:
+  std::vector<const ProcessRow*> rows_;
+};
+
+std::string host_of(const Rows& rows) {
+  const std::vector<std::string> hosts = rows.all(&ProcessRow::host);
+  const std::set<std::string> different(hosts.begin(), hosts.end());
+  return different.size() == 1 ? hosts.front() : fmt::format("{} hosts", different.size());
+}
+
+std::string pid_of(const Rows& rows) {
+  if (!rows.single()) return cut(watch::describe_processes(rows.all(&ProcessRow::process)), 20);
+  return rows.first().pid == 0 ? "" : std::to_string(rows.first().pid);
+}
+
+std::string step_of(const Rows& rows) {
+  std::vector<std::int64_t> steps = rows.all(&ProcessRow::step);
+  std::erase_if(steps, [](std::int64_t step) { return step < 0; });
+  if (steps.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(steps);
+  return range(static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most));
+}
+
+std::string launches_of(const Rows& rows) {
+  if (!rows.started()) return "";
+  const auto [least, most] = std::ranges::minmax(rows.all(&ProcessRow::launches));
+  return range(least, most);
+}
+
+std::string state_of(const Rows& rows) {
+  const ProcessRow& row = rows.first();
+  return row.words + (rows.single() && !row.detail.empty() ? "; " + row.detail : "");
+}
+
+std::string site_of(const Rows& rows) {
+  const ProcessRow& row = rows.first();
+  const std::vector<std::string> sites = rows.all(&ProcessRow::site);
+  // Names of computations may contain the place already.
+  const bool named = row.words.find(row.site) != std::string::npos;
+  return named || std::ranges::count(sites, row.site) != std::ssize(sites) ? "" : row.site;
+}
+
+std::string wait_of(const Rows& rows) {
+  return fmt::format("{} ({})",
+                     rows.mean_percent([](const ProcessRow& row) { return row.recent_share.wait; }),
+                     rows.mean_percent([](const ProcessRow& row) { return row.share.wait; }));
+}
+
+std::string transfer_of(const Rows& rows) {
+  return rows.mean_percent([](const ProcessRow& row) { return row.recent_share.transfer; });
+}
+
+/// A column of the table of processes, with its cells.
+struct ProcessColumn {
+  Column column;
+  std::function<std::string(const Rows&)> cell;
+};
+
+const std::vector<ProcessColumn> kColumns = {
+    {{.title = "PROCESS", .right = true},
+     [](const Rows& rows) {
+       return rows.single() ? std::to_string(rows.first().process)
+                            : fmt::format("{} of them", with_commas(rows.size()));
+     }},
+    {{.title = "HOST", .text = true, .dispensable = 3}, host_of},
+    {{.title = "PID", .right = true, .dispensable = 4}, pid_of},
+    {{.title = "STEP", .right = true}, step_of},
+    {{.title = "LAUNCHES", .right = true, .dispensable = 2}, launches_of},
+    {{.title = "STATE", .text = true}, state_of},
+    {{.title = "AT", .text = true, .dispensable = 6}, site_of},
+    {{.title = "FOR", .right = true},
+     [](const Rows& rows) {
+       const double seconds = rows.most(&ProcessRow::seconds);
+       return seconds < 0 ? "" : describe_duration(seconds);
+     }},
+    {{.title = "WAIT (ALL)", .right = true},
+     [](const Rows& rows) { return rows.started() ? wait_of(rows) : ""; }},
+    {{.title = "TRANSFER", .right = true, .dispensable = 5},
+     [](const Rows& rows) { return rows.started() ? transfer_of(rows) : ""; }},
+    {{.title = "MEMORY", .right = true, .dispensable = 1},
+     [](const Rows& rows) {
+       const std::uint64_t bytes = rows.most(&ProcessRow::memory_bytes);
+       return bytes == 0 ? "" : amount_of_bytes(bytes);
+     }},
+    {{.title = "RESTARTS", .right = true, .dispensable = 7},
+     [](const Rows& rows) {
+       return rows.first().restarts == 0 ? "" : std::to_string(rows.first().restarts);
+     }},
+    {{.title = "METRICS", .text = true, .dispensable = 8},
+     [](const Rows& rows) { return rows.single() ? describe_metrics(rows.first().metrics) : ""; }},
+};
+
+Line line_of(const Rows& rows) {
+  Line line{{}, color_of(rows.first().state)};
+  for (const ProcessColumn& each : kColumns) line.cells.push_back(each.cell(rows));
+  return line;
 }
 
 std::string headline(const ReadView& status) {
@@ -292,13 +346,14 @@ std::string status_table(const ReadView& status, const TableStyle& style) {
   const JobView& view = status.view;
   std::string text = colored(headline(status), "1", style) + "\n";
   if (!view.failure.empty()) text += colored("failed: " + shown_words(view.failure), "31", style) + "\n";
+  std::vector<Column> columns;
+  for (const ProcessColumn& each : kColumns) columns.push_back(each.column);
   std::vector<Line> lines;
-  std::vector<Column> columns = kColumns;
   if (style.all || view.processes.size() <= kMostRows) {
-    for (const ProcessRow& row : view.processes) lines.push_back(line_of(row));
+    for (const ProcessRow& row : view.processes) lines.push_back(line_of(Rows({&row})));
   } else {
-    columns[2] = {.title = "WHICH, PID", .dispensable = 4};
-    for (const auto& rows : group(view)) lines.push_back(line_of(rows));
+    for (auto& rows : group(view)) lines.push_back(line_of(Rows(std::move(rows))));
+    *std::ranges::find(columns, "PID", &Column::title) = {.title = "WHICH, PID", .dispensable = 4};
   }
   text += Table(std::move(columns), std::move(lines)).print(style);
   for (std::size_t i = 0; i < std::min(status.stalls.size(), kMostStalls); ++i)
