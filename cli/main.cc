@@ -10,18 +10,18 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/ckpt_command.h"
-#include "cli/coordinator_command.h"
-#include "cli/group_guard.h"
-#include "cli/host_agent.h"
-#include "cli/host_relay.h"
-#include "cli/job.h"
-#include "cli/plan_command.h"
-#include "cli/run_command.h"
-#include "cli/stacks_command.h"
-#include "cli/status_command.h"
-#include "cli/trace_command.h"
-#include "cli/words.h"
+#include "cli/base/words.h"
+#include "cli/children/group_guard.h"
+#include "cli/ckpt/ckpt_command.h"
+#include "cli/coordinator/coordinator_command.h"
+#include "cli/hosts/host_agent.h"
+#include "cli/hosts/host_relay.h"
+#include "cli/plan/plan_command.h"
+#include "cli/run/job.h"
+#include "cli/run/run_command.h"
+#include "cli/stacks/stacks_command.h"
+#include "cli/status/status_command.h"
+#include "cli/trace/trace_command.h"
 #include "lockstep/base/limits.h"
 
 namespace {

@@ -7,6 +7,8 @@
   - Headers directly in lockstep/ (<lockstep/lockstep.h>) gather the layers; no layer includes them.
   - cli/, examples/, benchmarks/ and tests/ stand on top, and only include their own folder besides; benchmarks/ and
     tests/ also the models of examples/, and tests/ the tool's headers.
+  - A folder of cli/ includes only itself and folders listed before it (set(cli_folders ...) in cli/CMakeLists.txt is
+    the list); tests of the tool include any, and only they include cli/testing/.
   - Project includes are written from the root: "lockstep/base/error.h", never relative to the file.
   - A header that shows gRPC, protobuf or PJRT is its folder's own: no other folder may include it, not even
     through another header.
@@ -35,6 +37,28 @@ def layers_of(root):
     if not found:
         sys.exit("check_includes: no foreach(layer ...) in the root CMakeLists.txt")
     return found.group(1).split()
+
+
+def cli_folders_of(root):
+    if not (root / "cli" / "CMakeLists.txt").exists():
+        return []
+    found = re.search(r"set\(cli_folders\s+([^)]*)\)", (root / "cli" / "CMakeLists.txt").read_text())
+    return found.group(1).split() if found else sys.exit("check_includes: no set(cli_folders ...) in cli/CMakeLists.txt")
+
+
+def complaint_in_cli(path, included, folders):
+    """Why a file of the tool may not include another one; None where it may."""
+    if path == "cli/main.cc" or path.endswith("_test.cc") or path.startswith("cli/testing/"):
+        return None
+    here, there = path.split("/")[1], included.split("/")[1]
+    if there == "testing":
+        return "is for tests"
+    for folder in (here, there):
+        if folder not in folders:
+            return f"is in cli/{folder} or used there, which is not in cli/CMakeLists.txt's list of folders"
+    if folders.index(there) > folders.index(here):
+        return f"points up: cli/{here} < cli/{there}"
+    return None
 
 
 def folder_of(path):
@@ -97,7 +121,7 @@ def public_headers(includes):
     return found
 
 
-def complaint(path, bracket, included, layers, foreign, includes):
+def complaint(path, bracket, included, layers, cli_folders, foreign, includes):
     """Why `path` may not include `included`; None where it may."""
     here = folder_of(path)
     is_test = re.search(r"(_test\.cc|(^|/)test_\w+\.h)$", path) is not None or here == "tests"
@@ -111,6 +135,8 @@ def complaint(path, bracket, included, layers, foreign, includes):
     there = folder_of(included)
     if included in foreign and there != here:
         return f"shows {foreign[included]}, so only {there}/ may include it"
+    if there == here == "cli":
+        return complaint_in_cli(path, included, cli_folders)
     if there == here or here in TOPS and there in (*layers, "lockstep"):
         return None
     below_tests = {"benchmarks": ("examples",), "tests": ("examples", "cli")}.get(here, ())
@@ -135,7 +161,7 @@ def complaint(path, bracket, included, layers, foreign, includes):
 
 
 def check(root):
-    layers = layers_of(root)
+    layers, cli_folders = layers_of(root), cli_folders_of(root)
     includes = includes_of(root)
     foreign = foreign_headers(includes)
     complaints = []
@@ -144,7 +170,7 @@ def check(root):
                        f"{LARGE[included]}" for number, _, included in includes[path] if included in LARGE]
     for path, lines in includes.items():
         for number, bracket, included in lines:
-            why = complaint(path, bracket, included, layers, foreign, includes)
+            why = complaint(path, bracket, included, layers, cli_folders, foreign, includes)
             if why:
                 complaints.append(f"{path}:{number}: include of {included} {why}")
     return complaints
@@ -153,6 +179,7 @@ def check(root):
 def self_test():
     good = {
         "CMakeLists.txt": "foreach(layer base coordination pjrt array\n  testing)\nendforeach()\n",
+        "cli/CMakeLists.txt": "set(cli_folders base hosts\n  run)\n",
         "lockstep/lockstep.h": '#include "lockstep/array/array.h"\n',
         "lockstep/base/error.h": "#include <string>\n",
         "lockstep/base/error_test.cc": '#include "lockstep/testing/processes.h"\n#include <gtest/gtest.h>\n',
@@ -167,8 +194,12 @@ def self_test():
         "examples/psum.cc": "#include <lockstep/lockstep.h>\n",
         "examples/model.h": "#include <lockstep/lockstep.h>\n",
         "tests/models_test.cc": '#include "examples/model.h"\n',
-        "cli/hosts.h": '#include "lockstep/base/error.h"\n',
-        "tests/parsers/text_test.cc": '#include "cli/hosts.h"\n',
+        "cli/hosts/hosts.h": '#include "lockstep/base/error.h"\n',
+        "cli/run/job.h": '#include "cli/hosts/hosts.h"\n',
+        "cli/testing/tool.h": '#include "cli/run/job.h"\n',
+        "cli/hosts/hosts_test.cc": '#include "cli/testing/tool.h"\n#include "cli/run/job.h"\n',
+        "cli/main.cc": '#include "cli/run/job.h"\n',
+        "tests/parsers/text_test.cc": '#include "cli/hosts/hosts.h"\n',
     }
     bad = [
         ("lockstep/base/x.h", '#include "lockstep/array/array.h"\n', "points up: base < array"),
@@ -184,6 +215,9 @@ def self_test():
         ("lockstep/array/x.cc", '#include "lockstep/pjrt/detail.h"\n', "shows xla/pjrt/c/pjrt_c_api.h"),
         ("cli/x.cc", '#include "lockstep/coordination/wire.h"\n', "shows grpcpp/grpcpp.h"),
         ("lockstep/array/x.cc", '#include "cli/run.h"\n', "does not exist"),
+        ("cli/hosts/x.cc", '#include "cli/run/job.h"\n', "points up: cli/hosts < cli/run"),
+        ("cli/run/x.cc", '#include "cli/testing/tool.h"\n', "is for tests"),
+        ("cli/extra/x.cc", '#include "cli/run/job.h"\n', "list of folders"),
         ("cli/x.cc", '#include "examples/model.h"\n', "above all layers"),
         ("tests/x.cc", '#include "examples/psum.cc"\n', "above all layers"),
         ("lockstep/array/array.h", "#include <functional>\n", "lockstep/base/function.h has std::function"),

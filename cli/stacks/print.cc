@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "cli/words.h"
+#include "cli/base/words.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {

@@ -28,12 +28,12 @@
 #include <string>
 #include <thread>
 
-#include "cli/local_host.h"
-#include "cli/signals.h"
+#include "cli/base/signals.h"
+#include "cli/hosts/local_host.h"
 #include "cli/stacks/merge.h"
 #include "cli/stacks/print.h"
 #include "cli/stacks/snapshot.h"
-#include "cli/tool_test.h"
+#include "cli/testing/tool.h"
 #include "lockstep/testing/processes.h"
 
 // Stacks of real processes, which are children of this test's and have functions of known names.

@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "cli/trace/opened_trace.h"
+#include "cli/testing/opened_trace.h"
 
 namespace lockstep::cli {
 namespace {

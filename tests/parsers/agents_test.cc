@@ -9,10 +9,10 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "cli/http_listener.h"
-#include "cli/message_pipe.h"
-#include "cli/remote_host.h"
+#include "cli/base/message_pipe.h"
+#include "cli/hosts/remote_host.h"
 #include "cli/stacks/json.h"
+#include "cli/status/http_listener.h"
 #include "cli/trace/chunk.h"
 #include "lockstep/base/fail.h"
 #include "tests/parsers/fuzz.h"

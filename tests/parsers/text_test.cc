@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "cli/hosts.h"
-#include "cli/slurm.h"
+#include "cli/hosts/hosts.h"
+#include "cli/hosts/slurm.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/node_list.h"
 #include "lockstep/coordination/address.h"

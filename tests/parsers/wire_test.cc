@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/agent_protocol.h"
-#include "cli/messages.h"
+#include "cli/base/messages.h"
+#include "cli/hosts/agent_protocol.h"
 #include "cli/stacks/json.h"
 #include "cli/trace/chunk.h"
 #include "lockstep/base/fail.h"
