@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
+#include "lockstep/runtime/test_four_devices.h"
 #include "lockstep/testing/errors.h"
 
 namespace lockstep {
@@ -20,11 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class FourDevices : public ::testing::Environment {
-  void SetUp() override { initialize({.num_cpu_devices = 4}); }
-};
-[[maybe_unused]] const auto* const four_devices = ::testing::AddGlobalTestEnvironment(new FourDevices);
 
 using testing::error_of;
 

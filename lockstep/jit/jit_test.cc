@@ -19,11 +19,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class FourDevices : public ::testing::Environment {
-  void SetUp() override { initialize({.num_cpu_devices = 4}); }
-};
-[[maybe_unused]] const auto* const four_devices = ::testing::AddGlobalTestEnvironment(new FourDevices);
-
 struct Scaled {
   Array x;
   double factor = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Shared by the tests of this folder. jit_test.cc opens four CPU devices for all of them.
+// Shared by the tests of jit/ and of programs, which have four CPU devices.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/runtime/devices.h"
+#include "lockstep/runtime/test_four_devices.h"
 #include "lockstep/testing/errors.h"
 
 namespace lockstep::test {

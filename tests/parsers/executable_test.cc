@@ -5,9 +5,9 @@
 
 #include "lockstep/base/digest.h"
 #include "lockstep/jit/jit.h"
-#include "lockstep/jit/test_executables.h"
 #include "lockstep/ops/ops.h"
 #include "tests/parsers/fuzz.h"
+#include "tests/programs/test_executables.h"
 
 namespace lockstep::parsers {
 namespace {

@@ -58,7 +58,7 @@ void expect_all(const std::vector<Case>& all) {
 
 Array o(const Shape& shape) { return ones(shape); }
 Array z(const Shape& shape) { return zeros(shape); }
-Array none() { return zeros({0}, int32); }
+Array no_elements() { return zeros({0}, int32); }
 Array six() { return reshape(arange(6, float32), {2, 3}); }
 Array i(std::int64_t number) { return full({1}, number, int32); }
 constexpr auto kDrop = GatherScatterMode::kFillOrDrop;
@@ -276,13 +276,13 @@ TEST(EmptySizes, SortsAndRunningSums_GiveWhatJaxGives) {
                }},
               {"nonzero none", "i32[0]", [] { return nonzero(o({3}), 0); }},
               {"flatnonzero", "i32[2] 0 0", [] { return flatnonzero(z({0}), 2); }},
-              {"bincount", "i32[3] 0 0 0", [] { return bincount(none(), 3); }},
+              {"bincount", "i32[3] 0 0 0", [] { return bincount(no_elements(), 3); }},
               {"bincount none", "i32[0]", [] { return bincount(i(1), 0); }},
-              {"segment_sum", "f32[3] 0 0 0", [] { return segment_sum(z({0}), none(), 3); }},
-              {"segment_max", "f32[2] -inf -inf", [] { return segment_max(z({0}), none(), 2); }},
+              {"segment_sum", "f32[3] 0 0 0", [] { return segment_sum(z({0}), no_elements(), 3); }},
+              {"segment_max", "f32[2] -inf -inf", [] { return segment_max(z({0}), no_elements(), 2); }},
               {"segment_prod", "f32[2,2] 1 1 1 1",
                [] {
-                 return segment_prod(z({0, 2}), none(), 2);
+                 return segment_prod(z({0, 2}), no_elements(), 2);
                }},
               {"segment_sum none", "f32[0]", [] { return segment_sum(o({1}), i(0), 0); }},
               {"segment_sum of rows", "f32[3,0]", [] {
@@ -305,7 +305,7 @@ TEST(EmptySizes, CreationAndRearrangement_GiveWhatJaxGives) {
         }},
        {"one_hot", "f32[0,3]; f32[1,0]",
         []() -> Result {
-          return Arrays{one_hot(none(), 3), one_hot(i(0), 0)};
+          return Arrays{one_hot(no_elements(), 3), one_hot(i(0), 0)};
         }},
        {"concatenate", "f32[2,3] 1 1 1 1 1 1",
         [] {
@@ -332,7 +332,7 @@ TEST(EmptySizes, CreationAndRearrangement_GiveWhatJaxGives) {
         }},
        {"repeat by counts", "f32[0]; f32[2] 1 1; f32[0]",
         []() -> Result {
-          return Arrays{repeat(z({0}), none(), {.total_repeat_length = 0}),
+          return Arrays{repeat(z({0}), no_elements(), {.total_repeat_length = 0}),
                         repeat(o({2}), zeros({2}, int32), {.total_repeat_length = 2}),
                         repeat(o({1}), i(1), {.total_repeat_length = 0})};
         }},
@@ -404,21 +404,21 @@ TEST(EmptySizes, CreationAndRearrangement_GiveWhatJaxGives) {
 
 TEST(EmptySizes, IndexingAndUpdates_GiveWhatJaxGives) {
   expect_all(
-      {{"x[none]", "f32[0,3]", [] { return six()[none()]; }},
+      {{"x[none]", "f32[0,3]", [] { return six()[no_elements()]; }},
        {"x[:, none]", "f32[2,0]",
         [] {
-          return six()[{slice(), none()}];
+          return six()[{slice(), no_elements()}];
         }},
        {"x[0:0]", "f32[0,3]", [] { return six()[slice(0, 0)]; }},
        {"z[none]", "f32[0,3]",
         [] {
-          return z({0, 3})[none()];
+          return z({0, 3})[no_elements()];
         }},
        {"z[:, 1]", "f32[0]",
         [] {
           return z({0, 3})[{slice(), 1}];
         }},
-       {"at[none].set", "f32[2,3] 0 1 2 3 4 5", [] { return six().at(none()).set(9.0); }},
+       {"at[none].set", "f32[2,3] 0 1 2 3 4 5", [] { return six().at(no_elements()).set(9.0); }},
        {"at[0:0].set", "f32[2,3] 0 1 2 3 4 5", [] { return six().at(slice(0, 0)).set(9.0); }},
        {"z.at[0].add", "f32[0,3]",
         [] {
@@ -428,10 +428,10 @@ TEST(EmptySizes, IndexingAndUpdates_GiveWhatJaxGives) {
         [] {
           return z({0, 3}).at({slice(), 1}).set(1.0);
         }},
-       {"z.at[none].max", "f32[0]", [] { return z({0}).at(none()).max(o({0})); }},
+       {"z.at[none].max", "f32[0]", [] { return z({0}).at(no_elements()).max(o({0})); }},
        {"take", "f32[0]; f32[0]; f32[0,1]",
         []() -> Result {
-          return Arrays{take(six(), none()), take(z({0}), none()), take(z({0, 3}), i(1), 1)};
+          return Arrays{take(six(), no_elements()), take(z({0}), no_elements()), take(z({0, 3}), i(1), 1)};
         }},
        {"take_along_axis", "f32[2,0]",
         [] {
@@ -549,7 +549,7 @@ TEST(EmptySizes, Transforms_GiveWhatJaxGives) {
                    return sum(sort(x)) + sum(cumsum(x)) + sum(cumprod(x)) + sum(cumlogsumexp(x)) + prod(x) +
                           var(x) + linalg::norm(x);
                  }),
-              of("x[none]", "f32[3] 0 0 0", {3}, [](Array x) { return sum(x[none()]); }),
+              of("x[none]", "f32[3] 0 0 0", {3}, [](Array x) { return sum(x[no_elements()]); }),
               of("softmax", "f32[2,0]", {2, 0}, [](Array x) { return sum(nn::softmax(x)); }),
               {"kernels of a conv", "f32[2,2,1,1] 0 0 0 0",
                []() -> Result {
@@ -577,7 +577,7 @@ TEST(EmptySizes, Transforms_GiveWhatJaxGives) {
                }},
               {"losses", "f32[0]; f32[0]", []() -> Result {
                  return Arrays{nn::softmax_cross_entropy(z({0, 3}), z({0, 3})),
-                               nn::softmax_cross_entropy_with_integer_labels(z({0, 3}), none())};
+                               nn::softmax_cross_entropy_with_integer_labels(z({0, 3}), no_elements())};
                }}});
 }
 

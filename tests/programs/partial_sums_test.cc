@@ -8,7 +8,7 @@
 
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
-#include "lockstep/jit/test_exchanges.h"
+#include "tests/programs/test_exchanges.h"
 
 namespace lockstep {
 namespace {

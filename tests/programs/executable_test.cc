@@ -17,7 +17,6 @@
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/static.h"
 #include "lockstep/jit/test_devices.h"
-#include "lockstep/jit/test_executables.h"
 #include "lockstep/jit/test_jobs.h"
 #include "lockstep/random/random.h"
 #include "lockstep/runtime/compile.h"
@@ -25,6 +24,7 @@
 #include "lockstep/testing/other_users.h"
 #include "lockstep/testing/random.h"
 #include "lockstep/testing/temporary_folder.h"
+#include "tests/programs/test_executables.h"
 
 namespace lockstep {
 namespace {

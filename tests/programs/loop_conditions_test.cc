@@ -6,7 +6,7 @@
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
-#include "lockstep/jit/test_exchanges.h"
+#include "tests/programs/test_exchanges.h"
 
 namespace lockstep {
 namespace {

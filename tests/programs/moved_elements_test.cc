@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/jit/grad.h"
-#include "lockstep/jit/test_exchanges.h"
 #include "lockstep/nn/nn.h"
+#include "tests/programs/test_exchanges.h"
 
 namespace lockstep {
 namespace {

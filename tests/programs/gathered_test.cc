@@ -12,8 +12,8 @@
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/remat.h"
 #include "lockstep/jit/shard_map.h"
-#include "lockstep/jit/test_exchanges.h"
 #include "lockstep/nn/normalization.h"
+#include "tests/programs/test_exchanges.h"
 
 namespace lockstep {
 namespace {
