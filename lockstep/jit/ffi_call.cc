@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/ffi_call.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -11,22 +9,11 @@
 
 #include "lockstep/array/trace.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/ffi_call.h"
 
 namespace lockstep::ffi {
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7F || c == '"' || c == '\\')
-      out += fmt::format("\\{:02X}", byte);
-    else
-      out += c;
-  }
-  return out + "\"";
-}
 
 /// As MLIR has it.
 std::string text_of(const Attribute& attribute) {
@@ -40,10 +27,8 @@ std::string text_of(const Attribute& attribute) {
     std::string operator()(double value) const {
       return fmt::format("0x{:016X} : f64", std::bit_cast<std::uint64_t>(value));
     }
-    std::string operator()(const std::string& value) const { return quoted(value); }
-    std::string operator()(const std::vector<std::int64_t>& values) const {
-      return values.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(values, ", "));
-    }
+    std::string operator()(const std::string& value) const { return ir::mlir_string(value); }
+    std::string operator()(const std::vector<std::int64_t>& values) const { return ir::mlir_array(values); }
   };
   return std::visit(Text(), attribute);
 }

@@ -31,6 +31,16 @@ Integers rising(std::string_view name, const Operand& x, const Axes& axes) {
   return dimensions;
 }
 
+/// The axes of a plane, from 0.
+std::pair<std::int64_t, std::int64_t> two_axes(std::string_view name, const Aval& aval, std::int64_t axis1,
+                                               std::int64_t axis2) {
+  const std::int64_t first = ops::axis_of(name, axis1, aval.rank(), aval),
+                     second = ops::axis_of(name, axis2, aval.rank(), aval);
+  if (first == second)
+    fail<ShapeError>("[{}] expected two different axes, got {} twice{}", name, first, ops::at());
+  return {first, second};
+}
+
 Array flipped(const std::string& name, const Operand& x, const Integers& dimensions) {
   return ops::run(name, to_string(dimensions), {x.as_array()},
                   [&](Tracers t) { return ir::lax::rev(t[0], dimensions); });
@@ -105,10 +115,7 @@ Array fliplr(const Operand& x) {
 Array rot90(const Operand& x, std::int64_t k, std::int64_t axis1, std::int64_t axis2) {
   CallSiteScope here(x.site());
   const Aval aval = x.aval();
-  const std::int64_t first = ops::axis_of("rot90", axis1, aval.rank(), aval),
-                     second = ops::axis_of("rot90", axis2, aval.rank(), aval);
-  if (first == second)
-    fail<ShapeError>("[rot90] expected two different axes, got {} twice{}", first, ops::at());
+  const auto [first, second] = two_axes("rot90", aval, axis1, axis2);
   const std::int64_t quarters = ((k % 4) + 4) % 4;
   Integers order;
   for (std::int64_t d = 0; d < aval.rank(); ++d) order.push_back(d);
@@ -225,10 +232,7 @@ Array diag(const Operand& x, std::int64_t k) {
 Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
   CallSiteScope here(x.site());
   const Aval aval = x.aval();
-  const std::int64_t first = ops::axis_of("diagonal", axis1, aval.rank(), aval),
-                     second = ops::axis_of("diagonal", axis2, aval.rank(), aval);
-  if (first == second)
-    fail<ShapeError>("[diagonal] expected two different axes, got {} twice{}", first, ops::at());
+  const auto [first, second] = two_axes("diagonal", aval, axis1, axis2);
   const std::int64_t rows = aval.shape[static_cast<std::size_t>(first)],
                      columns = aval.shape[static_cast<std::size_t>(second)];
   const std::int64_t down = std::max<std::int64_t>(-offset, 0), right = std::max<std::int64_t>(offset, 0);

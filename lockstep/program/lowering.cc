@@ -93,6 +93,18 @@ std::string mlir_type(DType dtype, const Shape& shape) {
 
 std::string mlir_type(const Aval& aval) { return mlir_type(aval.dtype, aval.shape); }
 
+std::string mlir_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F || c == '"' || c == '\\')
+      out += fmt::format("\\{:02X}", byte);
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
 std::string mlir_array(std::span<const std::int64_t> values) {
   return values.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(values, ", "));
 }

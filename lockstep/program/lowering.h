@@ -26,6 +26,9 @@ inline constexpr std::string_view kMlirTokenType = "!stablehlo.token";
 /// "array<i64: 0, 1>".
 std::string mlir_array(std::span<const std::int64_t> values);
 
+/// The text as a string literal.
+std::string mlir_string(std::string_view text);
+
 /// "dense<1.5> : tensor<4xf32>": the value in every element.
 std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape);
 
@@ -122,6 +125,11 @@ class Lowering {
   /// Writes the equations of a program inside an equation, for inputs with these names; returns its outputs'
   /// names.
   Names inlined(const Program& program, Names inputs);
+
+  /// Writes what `compose` computes from the equation's operands, in place of the equation; `name` is that of
+  /// the program in messages.
+  Names composed(const Equation& equation, const std::string& name,
+                 const std::function<Value(const std::vector<Value>& operands)>& compose);
 
   /// Writes StableHLO's `while`. `condition` and `body` get the names of the loop's values and write their
   /// operations; `condition` returns a bool's name, `body` the names of the next values. Returns the names of

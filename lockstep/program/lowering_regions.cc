@@ -90,6 +90,19 @@ bool Lowering::is_used(const Equation& equation, std::size_t i) const {
   return used_[static_cast<std::size_t>(equation.outputs[i])];
 }
 
+Names Lowering::composed(const Equation& equation, const std::string& name,
+                         const std::function<Value(const std::vector<Value>& operands)>& compose) {
+  Builder builder(name);
+  std::vector<Value> operands;
+  Names names;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    operands.push_back(builder.input(operand_aval(equation, i)));
+    names.push_back(operand(equation, i));
+  }
+  const Value results[] = {compose(operands)};
+  return inlined(builder.finish(results), std::move(names));
+}
+
 Names Lowering::inlined(const Program& program, Names inputs) {
   const Program* outer = std::exchange(program_, &program);
   Names outer_names = std::exchange(names_, Names(program.variables.size()));

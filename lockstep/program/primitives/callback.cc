@@ -71,22 +71,16 @@ ShardingRule by_example(std::span<const Aval> inputs, std::span<const Aval> outp
 
 std::vector<Value> batched(const Primitive& primitive, const BatchCall& call) {
   CallbackParams p = params_of(call.params);
-  std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
   const auto method = static_cast<VmapMethod>(p.vmap_method);
   if (method == VmapMethod::kSequential) {
     std::vector<int> level = {static_cast<int>(call.size)};
     for (const bool has : call.batched) level.push_back(has);
     p.examples.insert(p.examples.begin(), level);
-    return call.builder.emit(primitive, OpParams::of(std::move(p)), inputs);
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (call.batched[i]) continue;
-    const Shape shape = rules::prepended(1, inputs[i].aval().shape);
-    inputs[i] = method == VmapMethod::kExpandDims ? lax::reshape(inputs[i], shape)
-                                                  : rules::broadcast_leading(inputs[i], call.size);
+    return call.builder.emit(primitive, OpParams::of(std::move(p)), call.inputs);
   }
   for (std::vector<int>& result : p.results) result.insert(result.begin() + 1, static_cast<int>(call.size));
-  return call.builder.emit(primitive, OpParams::of(std::move(p)), inputs);
+  return call.builder.emit(primitive, OpParams::of(std::move(p)),
+                           rules::operands_of_all_examples(call, method));
 }
 
 std::vector<std::string> lowered(Lowering& out, const Equation& e, bool effect) {

@@ -28,15 +28,7 @@ Primitive composed(rules::Elementwise family, Compose compose) {
   const std::string name = family.name;
   Primitive p = elementwise(std::move(family));
   p.lower = [name, compose = std::move(compose)](Lowering& out, const Equation& e) {
-    Builder builder(name);
-    Values operands;
-    Lowering::Names names;
-    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
-      operands.push_back(builder.input(out.operand_aval(e, i)));
-      names.push_back(out.operand(e, i));
-    }
-    const Value results[] = {compose(operands, e.params)};
-    return out.inlined(builder.finish(results), std::move(names));
+    return out.composed(e, name, [&](const Values& operands) { return compose(operands, e.params); });
   };
   return p;
 }

@@ -7,22 +7,6 @@
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::ir {
-namespace {
-
-/// As an MLIR string literal.
-std::string mlir_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7F || c == '"' || c == '\\')
-      out += fmt::format("\\{:02X}", byte);
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
-}  // namespace
 
 void check_debug_format(const std::string& format, std::size_t operands) {
   std::size_t places = 0;

@@ -41,16 +41,7 @@ using Values = std::vector<Value>;
 /// Complex numbers are computed as `compose` says.
 Primitive if_complex(Primitive p, std::function<Value(const Values& operands)> compose) {
   p.lower = [real = p.lower, compose = std::move(compose), name = p.name](Lowering& out, const Equation& e) {
-    if (!is_complex(out.operand_aval(e, 0).dtype)) return real(out, e);
-    Builder builder(name);
-    Values operands;
-    Lowering::Names names;
-    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
-      operands.push_back(builder.input(out.operand_aval(e, i)));
-      names.push_back(out.operand(e, i));
-    }
-    const Value results[] = {compose(operands)};
-    return out.inlined(builder.finish(results), std::move(names));
+    return is_complex(out.operand_aval(e, 0).dtype) ? out.composed(e, name, compose) : real(out, e);
   };
   return p;
 }

@@ -64,7 +64,7 @@ std::vector<Value> batched(const BatchCall& call) {
         p.target, CallSiteScope::current().to_string());
   }
   const auto method = static_cast<VmapMethod>(*p.vmap_method);
-  std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
+  const std::span<const Value> inputs = call.inputs;
   if (method == VmapMethod::kSequential) {
     std::vector<std::vector<Value>> parts(p.results.size());
     for (std::int64_t i = 0; i < call.size; ++i) {
@@ -90,14 +90,9 @@ std::vector<Value> batched(const BatchCall& call) {
       dims.insert(dims.begin(), has ? examples : ShardingRule::kWhole);
     }
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (call.batched[i]) continue;
-    const Shape shape = rules::prepended(1, inputs[i].aval().shape);
-    inputs[i] = method == VmapMethod::kExpandDims ? lax::reshape(inputs[i], shape)
-                                                  : rules::broadcast_leading(inputs[i], call.size);
-  }
   for (std::vector<int>& result : p.results) result.insert(result.begin() + 1, static_cast<int>(call.size));
-  return call.builder.emit(ffi_call_p(), OpParams::of(std::move(p)), inputs);
+  return call.builder.emit(ffi_call_p(), OpParams::of(std::move(p)),
+                           rules::operands_of_all_examples(call, method));
 }
 
 }  // namespace

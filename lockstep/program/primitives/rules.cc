@@ -59,6 +59,17 @@ std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall
   return call.builder.emit(primitive, call.params, inputs);
 }
 
+std::vector<Value> operands_of_all_examples(const BatchCall& call, VmapMethod method) {
+  std::vector<Value> operands(call.inputs.begin(), call.inputs.end());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (call.batched[i]) continue;
+    operands[i] = method == VmapMethod::kExpandDims
+                      ? lax::reshape(operands[i], prepended(1, operands[i].aval().shape))
+                      : broadcast_leading(operands[i], call.size);
+  }
+  return operands;
+}
+
 Value example(const Value& x, std::int64_t i) {
   const Shape& shape = x.aval().shape;
   std::vector<std::int64_t> start(shape.size(), 0), limit = shape;

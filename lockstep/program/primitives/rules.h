@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/vmap_method.h"
 
 /// Rules shared by families of primitives.
 namespace lockstep::ir::rules {
@@ -33,6 +34,9 @@ Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive pr
 /// Batching of an operation whose operands have one shape: operands without the mapped dimension are
 /// broadcast.
 std::vector<Value> batch_elementwise(const Primitive& primitive, const BatchCall& call);
+
+/// The operands of one call for all examples, which comes from outside: kExpandDims and kBroadcastAll.
+std::vector<Value> operands_of_all_examples(const BatchCall& call, VmapMethod method);
 
 /// The i-th of the examples in the first dimension.
 Value example(const Value& x, std::int64_t i);
