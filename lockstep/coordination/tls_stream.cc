@@ -24,8 +24,12 @@ constexpr std::size_t kTogether = 4 << 10;
 /// The bytes after which one call stops writing, so that its caller comes to read, too.
 constexpr std::size_t kAtATime = 16 * kRecord;
 
-/// The bytes read beyond a record: the head of the next one, or small ones as a whole.
-constexpr std::size_t kAhead = 512;
+/// The records that are enciphered before one call of the system sends them. With more of them the other side
+/// waits longer for the first.
+constexpr std::size_t kRecordsSentAtOnce = 4;
+
+/// The bytes that one call of the system reads beyond those that OpenSSL asks for: the next records.
+constexpr std::size_t kAhead = 4 * (kRecord + 256);
 
 class Stream : public TlsStream {
  public:
@@ -61,26 +65,24 @@ class Stream : public TlsStream {
       skip -= pieces.front().iov_len;
       pieces = pieces.subspan(1);
     }
-    while (!pieces.empty() && kept_.empty() && sent < kAtATime) {
-      const std::size_t some = write_record(pieces, skip, sent + kRecord < kAtATime);
-      if (some == 0) break;
-      (kept_.empty() ? sent : taken_) += some;
+    while (!pieces.empty() && sent < kAtATime) {
+      const std::size_t taken = encipher(pieces, skip);
+      const bool more = !pieces.empty() && sent + taken < kAtATime;
+      if (!send_kept(more)) {
+        taken_ = taken;
+        break;
+      }
+      sent += taken;
+      if (end_.is_over()) break;
     }
     if (sent != 0) return static_cast<ssize_t>(sent);
     errno = send_error_ != 0 ? send_error_ : EAGAIN;  // if TLS is over, reading says why
     return -1;
   }
 
-  bool has_kept() const override { return !kept_.empty(); }
+  bool has_kept() const override { return gone_ < kept_.size(); }
 
-  bool send_kept() override {
-    while (!kept_.empty()) {
-      const std::size_t some = send(kept_.data(), kept_.size(), false);
-      if (some == 0) break;
-      kept_.erase(0, some);
-    }
-    return kept_.empty() && send_error_ == 0;
-  }
+  bool send_kept() override { return send_kept(false); }
 
   bool may_have_more() const override { return has_word_ || from_ != until_ || SSL_pending(end_.ssl()) > 0; }
   bool is_open() const override { return end_.is_open(); }
@@ -89,9 +91,20 @@ class Stream : public TlsStream {
   std::string binding() const override { return end_.binding(); }
 
  private:
+  /// Keeps records of the pieces, without their first `skip` bytes, and takes them away. Returns the number
+  /// of their bytes; fewer if TLS is over.
+  std::size_t encipher(std::span<const iovec>& pieces, std::size_t& skip) {
+    std::size_t taken = 0;
+    gathers_ = true;
+    for (std::size_t i = 0; i < kRecordsSentAtOnce && !pieces.empty() && !end_.is_over(); ++i)
+      taken += write_record(pieces, skip);
+    gathers_ = false;
+    return taken;
+  }
+
   /// Writes the first of the pieces, without their first `skip` bytes, as one record, and takes them away.
-  /// Returns the number of bytes; 0 if TLS cannot. `more`: others follow at once, if there are pieces.
-  std::size_t write_record(std::span<const iovec>& pieces, std::size_t& skip, bool more) {
+  /// Returns the number of bytes; 0 if TLS cannot.
+  std::size_t write_record(std::span<const iovec>& pieces, std::size_t& skip) {
     const auto* first = static_cast<const char*>(pieces.front().iov_base) + skip;
     std::size_t bytes = std::min(pieces.front().iov_len - skip, kRecord);
     std::array<char, kTogether> together;
@@ -113,17 +126,13 @@ class Stream : public TlsStream {
     }
     if (bytes == 0) return 0;
     if (++records_ % records_of_a_key_ == 0) SSL_key_update(end_.ssl(), SSL_KEY_UPDATE_NOT_REQUESTED);
-    corked_ = more && !pieces.empty();
     ERR_clear_error();
     std::size_t done = 0;
     const int good = SSL_write_ex(end_.ssl(), first, bytes, &done);
-    corked_ = false;
-    if (good != 1) {
-      end_.end(good);
-      has_word_ = true;
-      return 0;
-    }
-    return bytes;
+    if (good == 1) return bytes;
+    end_.end(good);
+    has_word_ = true;
+    return 0;
   }
 
   /// For a read that gave nothing.
@@ -150,10 +159,23 @@ class Stream : public TlsStream {
     return size;
   }
 
+  /// Sends what is kept, as far as there is room, and returns whether none is left. `more`: further records
+  /// follow at once.
+  bool send_kept(bool more) {
+    while (has_kept()) {
+      const std::size_t some = send(kept_.data() + gone_, kept_.size() - gone_, more);
+      if (some == 0) return false;
+      gone_ += some;
+    }
+    kept_.clear();
+    gone_ = 0;
+    return send_error_ == 0;
+  }
+
   /// OpenSSL writes a record. It is always taken, so that reading, which does not depend on it, goes on.
   void put(const char* bytes, std::size_t size) {
-    const std::size_t sent = kept_.empty() ? send(bytes, size, corked_) : 0;
-    kept_.append(bytes + sent, size - sent);
+    kept_.append(bytes, size);
+    if (!gathers_) send_kept(false);
   }
 
   /// OpenSSL reads some of a record.
@@ -207,9 +229,10 @@ class Stream : public TlsStream {
   const int socket_;
   const std::uint64_t records_of_a_key_;
   std::uint64_t records_ = 0;
-  std::string kept_;       ///< for which the socket had no room
+  std::string kept_;       ///< records that are to be sent
+  std::size_t gone_ = 0;   ///< the bytes of `kept_` that were sent
   std::size_t taken_ = 0;  ///< of what is to be written: enciphered, and not counted yet
-  bool corked_ = false;    ///< another record follows at once
+  bool gathers_ = false;   ///< further records are written before these are sent
   int send_error_ = 0, read_error_ = 0;
   bool ended_ = false, heard_ = false;
   bool has_word_ = false;  ///< TLS is over, and no read has said why

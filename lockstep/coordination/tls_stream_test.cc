@@ -22,18 +22,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::pair<FileDescriptor, FileDescriptor> sockets() {
+std::pair<FileDescriptor, FileDescriptor> sockets(int type = SOCK_STREAM) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
     ADD_FAILURE() << "no socket pair";
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
 /// Two ends, and the wire between them, on which somebody passes on what comes.
 struct TlsWire {
-  TlsWire(std::shared_ptr<const Tls> connects, std::shared_ptr<const Tls> accepts)
+  /// `type`: of the sockets at this end.
+  TlsWire(std::shared_ptr<const Tls> connects, std::shared_ptr<const Tls> accepts, int type = SOCK_STREAM)
       : ours(std::move(connects)), theirs(std::move(accepts)) {
-    std::tie(here_socket, near) = sockets();
+    std::tie(here_socket, near) = sockets(type);
     std::tie(there_socket, far) = sockets();
     here = ours->connect(here_socket.get());
     there = theirs->accept(there_socket.get());
@@ -97,9 +98,12 @@ class EachTlsStream : public ::testing::TestWithParam<TlsKind> {
   TlsWire wire_{GetParam().make(), GetParam().make()};
 };
 
-/// Sends pieces of all sizes, both ways at a time, over a wire that is slower than both ends.
+/// Sends pieces of all sizes, both ways at a time, over a wire that is slower than both ends and has room for
+/// less than a record at one of them.
 TEST_P(EachTlsStream, CarriesWhatIsWritten_AndNobodyBetweenReadsIt) {
   ASSERT_TRUE(wire_.shake_hands());
+  const int room = 5'000;
+  ASSERT_EQ(setsockopt(wire_.here_socket.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
   EXPECT_EQ(wire_.here->binding(), wire_.there->binding());
   const std::string pattern = "what must not be seen on the wire";
   struct End {
@@ -184,6 +188,50 @@ TEST_P(EachTlsStream, ACutRecord_GivesNothingButTheEnd) {
   wire_.far = FileDescriptor();
   char into[1000];
   EXPECT_EQ(wire_.there->read(into, sizeof into), 0);
+}
+
+constexpr std::size_t kRecord = 16 << 10;
+
+TEST_P(EachTlsStream, SeveralRecords_AreSentByOneCall) {
+  // Each call of the system sends a packet.
+  TlsWire wire(GetParam().make(), GetParam().make(), SOCK_SEQPACKET);
+  ASSERT_TRUE(wire.shake_hands());
+  std::string said(3 * kRecord, 's'), packet(8 * kRecord, '\0');
+  const iovec all{said.data(), said.size()};
+  ASSERT_EQ(wire.here->write({&all, 1}), static_cast<ssize_t>(said.size()));
+  EXPECT_GT(recv(wire.near.get(), packet.data(), packet.size(), 0), static_cast<ssize_t>(said.size()));
+  EXPECT_EQ(recv(wire.near.get(), packet.data(), packet.size(), 0), -1) << "another packet";
+}
+
+TEST_P(EachTlsStream, SeveralRecords_AreReadByOneCall_AndGivenOneByOne_AlsoAfterTheEnd) {
+  ASSERT_TRUE(wire_.shake_hands());
+  std::string said(4 * kRecord, 's'), into(4 * kRecord, '\0');
+  const iovec all{said.data(), said.size()};
+  ASSERT_EQ(wire_.here->write({&all, 1}), static_cast<ssize_t>(said.size()));
+  wire_.carry(8 * kRecord);
+  wire_.far = FileDescriptor();
+  for (std::size_t record = 0; record < 4; ++record) {
+    EXPECT_EQ(wire_.there->read(into.data(), into.size()), static_cast<ssize_t>(kRecord));
+    EXPECT_EQ(wire_.there->may_have_more(), record < 3);
+    char rest;
+    EXPECT_EQ(recv(wire_.there_socket.get(), &rest, 1, MSG_PEEK), 0) << "only the end is left in the socket";
+  }
+  EXPECT_EQ(wire_.there->read(into.data(), into.size()), 0);
+}
+
+TEST_P(EachTlsStream, RecordsOfWhichSomeLeft_AreNotCounted_AndFailIfTheOtherSideIsGone) {
+  ASSERT_TRUE(wire_.shake_hands());
+  const int room = 5'000;
+  ASSERT_EQ(setsockopt(wire_.here_socket.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  std::string said(2 * kRecord, 's');
+  const iovec all{said.data(), said.size()};
+  ASSERT_EQ(wire_.here->write({&all, 1}), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_TRUE(wire_.here->has_kept());
+  wire_.near = FileDescriptor();
+  ASSERT_EQ(wire_.here->write({&all, 1}), -1);
+  EXPECT_EQ(errno, EPIPE);
+  EXPECT_FALSE(wire_.here->has_kept());
 }
 
 INSTANTIATE_TEST_SUITE_P(
