@@ -117,7 +117,7 @@ LOCKSTEP_CHILD(serves_a_library_from_its_arena) {
   const Arena* arena = process_arena();
   ASSERT_NE(arena, nullptr);
   for (std::size_t alignment : {64, 4096, 1 << 20}) {
-    for (std::size_t bytes : {1 << 20, 5 << 20, 40 << 20}) {
+    for (std::size_t bytes : {8 << 10, 1 << 20, 5 << 20, 40 << 20}) {
       void* block = library.make(alignment, bytes);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
@@ -134,7 +134,7 @@ LOCKSTEP_CHILD(serves_a_library_from_its_arena) {
   }
   const void* const first = library.make(64, 2 << 20);
   EXPECT_TRUE(arena->owns(first));
-  void* small = library.make(64, 1000);
+  void* small = library.make(64, (8 << 10) - 1);
   EXPECT_FALSE(arena->owns(small));
   library.free(small);
   library.free(std::malloc(5 << 20));

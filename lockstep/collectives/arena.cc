@@ -18,7 +18,7 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kGrain = 64 << 10;   // offsets and sizes are multiples of it
+constexpr std::size_t kGrain = 4 << 10;    // offsets and sizes are multiples of it: pages
 constexpr std::size_t kOpened = 64 << 20;  ///< How much more can be accessed at a time.
 
 }  // namespace
@@ -48,7 +48,7 @@ Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages, bool reserve)
   file_ = std::move(file);
   base_ = base;
   bytes_ = bytes;
-  free_.emplace(0, Free{bytes, false});
+  add_free(0, {bytes, false});
 }
 
 Arena::~Arena() {
@@ -56,12 +56,9 @@ Arena::~Arena() {
 }
 
 Arena::Ranges::iterator Arena::best_fit(std::size_t bytes, bool has_pages) {
-  auto best = free_.end();
-  for (auto range = free_.begin(); range != free_.end(); ++range) {
-    if (range->second.has_pages != has_pages || range->second.bytes < bytes) continue;
-    if (best == free_.end() || range->second.bytes < best->second.bytes) best = range;
-  }
-  return best;
+  const Sizes& sizes = sizes_[has_pages ? 1 : 0];
+  const auto best = sizes.lower_bound({bytes, 0});
+  return best == sizes.end() ? free_.end() : free_.find(best->second);
 }
 
 void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
@@ -79,10 +76,10 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   const auto [begin, whole] = *range;
   const std::size_t at = alignment > kGrain ? round_up(begin, alignment) : begin;
   if (!open_block(at, at + bytes, whole.has_pages)) return nullptr;
-  free_.erase(range);
-  if (at > begin) free_.emplace(begin, Free{at - begin, whole.has_pages});
+  remove_free(range);
+  if (at > begin) add_free(begin, {at - begin, whole.has_pages});
   const std::size_t end = begin + whole.bytes;
-  if (end > at + bytes) free_.emplace(at + bytes, Free{end - at - bytes, whole.has_pages});
+  if (end > at + bytes) add_free(at + bytes, {end - at - bytes, whole.has_pages});
   if (whole.has_pages) kept_ -= bytes;
   taken_.emplace(at, bytes);
   return base_ + at;
@@ -119,20 +116,27 @@ std::size_t Arena::size_of_block(const void* block) const {
 }
 
 void Arena::add_free(std::size_t offset, Free range) {
+  const auto joins = [&](Ranges::iterator other) { return other->second.has_pages == range.has_pages; };
   auto next = free_.lower_bound(offset);
-  if (next != free_.end() && offset + range.bytes == next->first &&
-      next->second.has_pages == range.has_pages) {
+  if (next != free_.end() && offset + range.bytes == next->first && joins(next)) {
     range.bytes += next->second.bytes;
-    next = free_.erase(next);
+    next = remove_free(next);
   }
   if (next != free_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second.bytes == offset && before->second.has_pages == range.has_pages) {
-      before->second.bytes += range.bytes;
-      return;
+    if (before->first + before->second.bytes == offset && joins(before)) {
+      offset = before->first;
+      range.bytes += before->second.bytes;
+      next = remove_free(before);
     }
   }
   free_.emplace_hint(next, offset, range);
+  sizes_[range.has_pages ? 1 : 0].emplace(range.bytes, offset);
+}
+
+Arena::Ranges::iterator Arena::remove_free(Ranges::iterator range) {
+  sizes_[range->second.has_pages ? 1 : 0].erase({range->second.bytes, range->first});
+  return free_.erase(range);
 }
 
 void Arena::drop_pages(std::size_t offset, std::size_t bytes) {
@@ -144,6 +148,7 @@ void Arena::drop_pages(std::size_t offset, std::size_t bytes) {
 
 void Arena::drop_all_pages() {
   const Ranges ranges = std::exchange(free_, {});
+  for (Sizes& sizes : sizes_) sizes.clear();
   for (const auto& [offset, range] : ranges) {
     if (range.has_pages) drop_pages(offset, range.bytes);
     add_free(offset, {range.bytes, false});

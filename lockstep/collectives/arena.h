@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "lockstep/base/file_descriptor.h"
 #include "lockstep/base/memory_file.h"
@@ -21,7 +23,7 @@ inline constexpr std::size_t kHugePage = 2 << 20;
 /// any thread.
 class Arena {
  public:
-  static constexpr std::size_t kLeastBytes = 1 << 20;  ///< smaller blocks gain nothing
+  static constexpr std::size_t kLeastBytes = 8 << 10;  ///< smaller arrays are never read in place
   static constexpr std::size_t kKeptBytes = 256 << 20;
 
   /// An arena of `bytes` of address space, which itself takes no memory. Freed blocks keep pages of at most
@@ -63,10 +65,13 @@ class Arena {
     std::size_t bytes;
     bool has_pages;
   };
-  using Ranges = std::map<std::size_t, Free>;  // by offset
+  using Ranges = std::map<std::size_t, Free>;                   // by offset
+  using Sizes = std::set<std::pair<std::size_t, std::size_t>>;  // bytes and offset
 
+  /// The smallest free range that has at least `bytes`, with or without pages.
   Ranges::iterator best_fit(std::size_t bytes, bool has_pages);
   void add_free(std::size_t offset, Free range);
+  Ranges::iterator remove_free(Ranges::iterator range);  ///< returns the next one
   void drop_pages(std::size_t offset, std::size_t bytes);
   void drop_all_pages();
   /// Allows access to the first `end` bytes, and reserves memory for the block at their end.
@@ -80,6 +85,7 @@ class Arena {
   mutable std::mutex mutex_;
   std::size_t kept_ = 0, opened_ = 0;
   Ranges free_;
+  Sizes sizes_[2];                            // of the free ranges, by Free::has_pages
   std::map<std::size_t, std::size_t> taken_;  // blocks by offset
   std::atomic<bool> abandoned_ = false;
 };

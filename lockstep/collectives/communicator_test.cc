@@ -261,14 +261,16 @@ void run_suite(World& world, int device) {
   };
 
   // Every kind at sizes around each limit, back to back.
-  for (int i = 0; i < 13; ++i) {
+  for (int i = 0; i < 16; ++i) {
     for (Kind kind : kKinds) {
       const bool splits = kind == Kind::kReduceScatter || kind == Kind::kAllToAll;
       const std::int64_t tiny = kInlineBytes / 4 / (splits ? devices : 1),
+                         in_place = kSingleCopyBytes / 4 / (splits ? devices : 1),
                          small = kSmallBytes / 4 / (splits ? devices : 1),
                          chunk = kChunkBytes / 4 / (splits ? devices : 1);
-      const std::int64_t counts[] = {0,     1,         3,     tiny,      tiny + 1,  small / 2,    small - 1,
-                                     small, small + 1, chunk, chunk - 1, chunk + 1, 3 * chunk + 5};
+      const std::int64_t counts[] = {
+          0,         1,     3,         tiny,  tiny + 1,  small / 3, in_place - 1, in_place, in_place + 1,
+          small - 1, small, small + 1, chunk, chunk - 1, chunk + 1, 3 * chunk + 5};
       ASSERT_NO_FATAL_FAILURE(both(everyone, collective(kind, float32, counts[i], devices)));
     }
   }

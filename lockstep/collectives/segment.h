@@ -12,39 +12,43 @@
 
 namespace lockstep::collectives {
 
-inline constexpr std::size_t kSmallBytes = 16 << 10;  ///< an input of up to this size is exchanged in one
-                                                      ///< step
-inline constexpr std::size_t kInlineBytes = 48;       ///< an input of up to this size is in the post itself
-inline constexpr std::size_t kSingleCopyBytes = 1 << 20;  ///< an input of at least this size may be read in
-                                                          ///< place
-inline constexpr std::size_t kChunkBytes = 512 << 10;  ///< the part of a larger input that a member stages at
-                                                       ///< a time
+/// An input of up to this size is copied to the member's post or to a buffer beside it as a whole.
+inline constexpr std::size_t kSmallBytes = 16 << 10;
+/// An input of up to this size is in the post itself.
+inline constexpr std::size_t kInlineBytes = 48;
+/// An input of at least this size is read in place if that is possible, which saves the copy.
+inline constexpr std::size_t kSingleCopyBytes = 8 << 10;
+/// Larger inputs that are not read in place are copied to shared memory in chunks of this size.
+inline constexpr std::size_t kChunkBytes = 512 << 10;
+/// The size of MemberWords::text.
 inline constexpr std::size_t kTextBytes = 1000;
 
-/// A member's post: its part in operation number `operation`, and a description of that operation.
-/// `operation` is written last. A member has two posts, used alternately.
+/// What a member publishes when it begins an operation. It has two posts, for odd and for even operations.
 struct alignas(64) Post {
-  std::atomic<std::uint32_t> operation;
-  std::atomic<std::uint64_t> signature;
-  std::byte data[kInlineBytes];
+  std::atomic<std::uint32_t> operation;  ///< the operation's number; written last, when the rest is valid
+  std::atomic<std::uint64_t> signature;  ///< of the call, to compare with the other members'
+  std::byte data[kInlineBytes];          ///< a tiny input, or the offsets of a large one and its output
 };
 
-/// The words of a member that other members read.
+/// The part of the segment that one member writes and all members read.
 struct MemberWords {
   Post posts[2];
-  alignas(64) std::atomic<std::uint32_t> progress;  ///< the number of steps done within large operations,
-                                                    ///< over all of them
-  std::atomic<std::uint32_t> cpu;                   ///< the CPU on which it was last seen, from 1
-  alignas(64) std::atomic<std::uint32_t> text_operation;  ///< the operation that `text` describes; set on
-                                                          ///< divergence; 0: the communicator is set up
+  /// The number of steps done after posts, in all operations.
+  alignas(64) std::atomic<std::uint32_t> progress;
+  /// The number of the CPU on which the member last ran, plus 1; 0: unknown.
+  std::atomic<std::uint32_t> cpu;
+  /// The number of the operation that `text` describes, in which signatures differ; 0: `text` is that of
+  /// `list`.
+  alignas(64) std::atomic<std::uint32_t> text_operation;
   char text[kTextBytes];
-  /// A digest of the list of devices as a process has it, which `text` says. It is in the words of the
-  /// process's lowest device, which for this are in the order of the devices.
+  /// While the communicator is set up: a digest of the order in which a process lists the devices; `text` is
+  /// that list. A process writes them to the words of its lowest device; here words are in the order of the
+  /// devices' numbers, as the processes may not agree on ranks.
   std::atomic<std::uint64_t> list;
 };
 
-/// Writes the member's text, at most kTextBytes - 1 of it, and reads it. What says that it is there is
-/// written afterwards.
+/// Writes and reads a member's text, which is cut to kTextBytes - 1. Write what announces the text, such as
+/// `text_operation`, after it.
 void set_text(MemberWords& words, std::string_view text);
 std::string text_of(const MemberWords& words);
 
@@ -52,17 +56,17 @@ struct SegmentHeader {
   std::uint32_t magic;
   std::uint32_t members;
   alignas(64) std::atomic<std::uint32_t> sleepers;  ///< the number of threads that sleep, or are about to
-  alignas(64) std::atomic<std::uint32_t> wakes;  ///< the word on which they sleep: the last member to arrive
-                                                 ///< increments it
+  alignas(64) std::atomic<std::uint32_t> wakes;  ///< the futex on which they sleep; the last member to arrive
+                                                 ///< increments it and wakes them
 };
 
-/// The memory that the members of one communicator share: a header, each member's words, and each member's
-/// buffers: two of kSmallBytes, two of kChunkBytes to stage its input, and two for the part of a chunk that
-/// it reduces. New memory is zero, so nothing needs to be constructed. It belongs to no file system: it
-/// disappears with the last process that maps it.
+/// The memory that the members of one communicator share: a header, the MemberWords of each member, and the
+/// buffers of each member: two of kSmallBytes, two of kChunkBytes for chunks of its input (`staged`), and two
+/// for its part of the reduced chunk (`reduced`). New memory is zero, so nothing needs to be constructed. It
+/// belongs to no file system: it disappears with the last process that maps it.
 class Segment {
  public:
-  /// The most members: a part of a chunk for each of them is a cache line.
+  /// The maximal number of members: each has at least a cache line of a chunk to reduce.
   static constexpr int kMostMembers = kChunkBytes / 64;
 
   /// New memory for `members`. Its descriptor is sent to other processes and can be closed afterwards. Throws

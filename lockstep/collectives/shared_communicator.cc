@@ -74,11 +74,9 @@ void SharedCommunicator::run(const Call& call, int rank, const void* in, void* o
     const Turn turn(locals_[rank].busy, call);
     auto from = static_cast<const std::byte*>(in);
     auto to = static_cast<std::byte*>(out);
-    if (call.input_bytes <= kSmallBytes) {
-      return run_small(call, rank, from, to);
-    }
-    ++locals_[rank].operation;
     const bool told = call.input_bytes >= kSingleCopyBytes && call.step_of.number == 0;
+    if (!told && call.input_bytes <= kSmallBytes) return run_small(call, rank, from, to);
+    ++locals_[rank].operation;
     if (told && run_direct(call, rank, from, to)) return;
     if (call.collective.kind == Kind::kAllReduce)
       run_large_all_reduce(call, rank, from, to, told);
