@@ -7,6 +7,8 @@
 #include <chrono>
 #include <ctime>
 #include <ostream>
+#include <tuple>
+#include <utility>
 
 #include "cli/trace/perfetto_writer.h"
 #include "lockstep/base/error.h"
@@ -114,9 +116,11 @@ void JobTrace::end() {
   state_ = State::kEnding;
   until_ = Steady::now() + kForTheLastWords;
   hosts_.end_trace();
-  record_->end = clock_->to_monotonic_ns(clock_->now());
-  record_->realtime_at_end = now_of(CLOCK_REALTIME);
-  record_->boottime_at_end = now_of(CLOCK_BOOTTIME);
+  const auto [end, others] =
+      watch::read_together([this] { return clock_->to_monotonic_ns(clock_->now()); },
+                           [] { return std::pair(now_of(CLOCK_REALTIME), now_of(CLOCK_BOOTTIME)); });
+  record_->end = end;
+  std::tie(record_->realtime_at_end, record_->boottime_at_end) = others;
 }
 
 void JobTrace::settle_clocks() {

@@ -27,25 +27,20 @@ Clock machine_clock() {
   return Clock::kMonotonicNs;
 }
 
-TickClock::TickClock(Clock clock)
-    : clock_(clock), first_(ticks(clock)), last_(first_), first_ns_(monotonic_ns()) {}
+TickClock::TickClock(Clock clock) : clock_(clock), first_(read()), last_(first_.other) {}
+
+Moment<Ticks, Ticks> TickClock::read() const {
+  return read_together(monotonic_ns, [this] { return now(); });
+}
 
 void TickClock::calibrate() {
-  if (clock_ == Clock::kMonotonicNs || last_ - first_ > kEnough) return;
-  const std::uint64_t passed = monotonic_ns() - first_ns_;
+  if (clock_ == Clock::kMonotonicNs || last_ - first_.other > kEnough) return;
+  const std::uint64_t passed = monotonic_ns() - first_.time;
   if (passed < kFirstCalibration)
     std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstCalibration - passed));
-  // The counter is read between two readings of the clock that are close together.
-  std::uint64_t best = ~std::uint64_t{0};
-  for (int i = 0; i < 5; ++i) {
-    const std::uint64_t before = monotonic_ns();
-    const Ticks at = now();
-    const std::uint64_t after = monotonic_ns();
-    if (after - before >= best) continue;
-    best = after - before;
-    last_ = at;
-    ns_per_tick_ = static_cast<double>(before + best / 2 - first_ns_) / static_cast<double>(at - first_);
-  }
+  const auto [ns, at] = read();
+  last_ = at;
+  ns_per_tick_ = static_cast<double>(ns - first_.time) / static_cast<double>(at - first_.other);
 }
 
 double TickClock::seconds(Ticks from, Ticks until) {
@@ -54,10 +49,10 @@ double TickClock::seconds(Ticks from, Ticks until) {
 }
 
 std::int64_t TickClock::to_monotonic_ns(Ticks at) {
-  // Between two calibrations all times are on one line, so that they keep their order.
-  if (last_ == first_) calibrate();
-  const auto passed = static_cast<double>(static_cast<std::int64_t>(at - first_));
-  return static_cast<std::int64_t>(first_ns_) + static_cast<std::int64_t>(passed * ns_per_tick_);
+  // Not at each call: times that are converted with the same rate keep their order.
+  if (last_ == first_.other) calibrate();
+  const auto passed = static_cast<double>(static_cast<std::int64_t>(at - first_.other));
+  return static_cast<std::int64_t>(first_.time) + static_cast<std::int64_t>(passed * ns_per_tick_);
 }
 
 }  // namespace lockstep::watch
