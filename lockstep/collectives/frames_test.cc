@@ -104,22 +104,22 @@ TEST_P(ForgedParts, AreRefused_AndNothingElseIsWritten) {
   EXPECT_TRUE(until([&] { return mailbox->finished(receives); }));
 }
 
-constexpr PartHeader kFirst{7, 1, 64, 0, 32};
+constexpr PartHeader kFirstPart{7, 1, 64, 0, 32};
 const Forged kForged[] = {
     {"BeyondItsOwnTotal", {{0, {7, 1, 64, 32, 33}}}, "within 0 to 64"},
     {"OffsetThatOverflows", {{0, {7, 1, 64, ~std::uint64_t{0} - 8, 64}}}, "within 0 to 64"},
     {"Empty", {{0, {7, 1, 64, 0, 0}}}, "within 0 to 64"},
-    {"AnotherTotal", {{0, kFirst}, {0, {7, 1, 4096, 64, 4000}}}, "tag 0x7 and 64 bytes in all"},
-    {"AnotherTotalOverAnotherConnection", {{0, kFirst}, {1, {7, 1, 4096, 64, 4000}}}, "64 bytes in all"},
+    {"AnotherTotal", {{0, kFirstPart}, {0, {7, 1, 4096, 64, 4000}}}, "tag 0x7 and 64 bytes in all"},
+    {"AnotherTotalOverAnotherConnection", {{0, kFirstPart}, {1, {7, 1, 4096, 64, 4000}}}, "64 bytes in all"},
     {"FarBeyond",
-     {{0, kFirst}, {1, {7, 1, std::uint64_t{1} << 40, std::uint64_t{1} << 36, 64}}},
+     {{0, kFirstPart}, {1, {7, 1, std::uint64_t{1} << 40, std::uint64_t{1} << 36, 64}}},
      "64 bytes in all"},
-    {"AnotherTag", {{0, kFirst}, {1, {8, 1, 64, 32, 32}}}, "tag 0x7 and 64"},
-    {"BytesThatCameBefore", {{0, kFirst}, {1, {7, 1, 64, 16, 32}}}, "not received before"},
+    {"AnotherTag", {{0, kFirstPart}, {1, {8, 1, 64, 32, 32}}}, "tag 0x7 and 64"},
+    {"BytesThatCameBefore", {{0, kFirstPart}, {1, {7, 1, 64, 16, 32}}}, "not received before"},
     {"TheSamePartTwice",
      {{0, {9, 1, 64, 0, 16}}, {0, {9, 1, 64, 32, 8}}, {0, {9, 1, 64, 32, 8}}},
      "not received before"},
-    {"NumberInUse", {{0, kFirst}, {0, kFirst}}, "expected message 2"},
+    {"NumberInUse", {{0, kFirstPart}, {0, kFirstPart}}, "expected message 2"},
     {"NumberOfACompleteMessage", {{0, {7, 1, 64, 0, 64}}, {0, {7, 1, 64, 0, 64}}}, "expected message 2"},
     {"NumberOfOneThatNobodyAskedFor", {{0, {9, 1, 64, 0, 64}}, {0, {9, 1, 64, 0, 64}}}, "expected message 2"},
     {"PartOfACompleteMessage", {{0, {7, 1, 64, 0, 64}}, {1, {7, 1, 64, 32, 32}}}, "which is complete"},

@@ -6,8 +6,8 @@
 
 #include "lockstep/collectives/hosts_communicator.h"
 #include "lockstep/collectives/reduce.h"
-#include "lockstep/collectives/rounds/algorithm_run.h"
 #include "lockstep/collectives/rounds/pieces.h"
+#include "lockstep/collectives/rounds/schedule_run.h"
 #include "lockstep/collectives/shares.h"
 
 namespace lockstep::collectives {
@@ -65,8 +65,8 @@ class HostsCommunicator::AllReduce {
     std::size_t own_begin = 0, own = 0;  ///< This member's slice.
     const std::byte* from = nullptr;     ///< This host's sum of it,
     std::byte* to = nullptr;             ///< and where the result goes.
-    std::unique_ptr<Algorithm> algorithm;
-    std::unique_ptr<AlgorithmRun> run;  ///< Between the hosts; none where there is nothing to carry.
+    std::unique_ptr<Schedule> schedule;
+    std::unique_ptr<ScheduleRun> run;  ///< Between the hosts; none where there is nothing to carry.
   };
 
   /// The chunk's position in the whole, and the slice that this member carries.
@@ -92,11 +92,11 @@ class HostsCommunicator::AllReduce {
     c = cut(number);
     sum_on_host(number, c);
     if (c.own == 0) return;
-    c.algorithm = of_.algorithm_for(task_, Kind::kAllReduce, c.own);
+    c.schedule = of_.schedule_for(task_, Kind::kAllReduce, c.own);
     const int slot = static_cast<int>(number % kInFlight);
-    std::byte* scratch = task_.scratch(kAlgorithmScratch + slot, scratch_bytes(*c.algorithm, types_));
-    c.run = std::make_unique<AlgorithmRun>(*c.algorithm, carrier_, slot, collective_.op, types_,
-                                           Memory{c.from, c.to, scratch});
+    std::byte* scratch = task_.scratch(kScheduleScratch + slot, scratch_bytes(*c.schedule, types_));
+    c.run = std::make_unique<ScheduleRun>(*c.schedule, carrier_, slot, collective_.op, types_,
+                                          Memory{c.from, c.to, scratch});
     advance();
   }
 

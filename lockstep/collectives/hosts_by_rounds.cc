@@ -22,14 +22,14 @@ int hosts_at_once(int hosts, int locals, std::size_t piece) {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> HostsCommunicator::algorithm_for(const Task& task, Kind kind, std::size_t bytes,
-                                                            int root) const {
+std::unique_ptr<Schedule> HostsCommunicator::schedule_for(const Task& task, Kind kind, std::size_t bytes,
+                                                          int root) const {
   const int hosts = layout_.host_count();
   if (is_in_fixed_order(task, kind))
-    return make_algorithm(Way::kPairwise, {kind, host_, hosts, bytes, root, &*blocks_});
+    return make_schedule(Algorithm::kPairwise, {kind, host_, hosts, bytes, root, &*blocks_});
   const SumTypes types = types_for(task, kind);
-  const Way way = job_.ways().choose(kind, bytes, hosts, types.partial != types.result);
-  return make_algorithm(way, {kind, host_, hosts, bytes, root});
+  const Algorithm algorithm = job_.algorithms().choose(kind, bytes, hosts, types.partial != types.result);
+  return make_schedule(algorithm, {kind, host_, hosts, bytes, root});
 }
 
 SumTypes HostsCommunicator::types_for(const Task& task, Kind kind) const {
@@ -64,13 +64,13 @@ WireCarrier HostsCommunicator::carrier_for(const Task& task, Kind kind) const {
 
 void HostsCommunicator::connect_for(const Task& task, Kind kind, std::size_t bytes, int root) {
   if (!task.plan.exchanges.emplace(kind, bytes).second) return;
-  const auto algorithm = algorithm_for(task, kind, bytes, root);
+  const auto schedule = schedule_for(task, kind, bytes, root);
   const WireCarrier carrier = carrier_for(task, kind);
   std::set<int> ranks;
   Round round;
-  for (int number = 0; number < algorithm->rounds(); ++number) {
+  for (int number = 0; number < schedule->rounds(); ++number) {
     round.clear();
-    algorithm->write(number, round);
+    schedule->write(number, round);
     for (const auto* messages : {&round.sends, &round.receives})
       for (const RoundMessage& message : *messages) ranks.insert(carrier.rank(message.peer));
   }
@@ -81,11 +81,11 @@ void HostsCommunicator::exchange(const Task& task, Kind kind, std::size_t bytes,
                                  std::byte* out, int root) {
   if (bytes == 0) return;
   connect_for(task, kind, bytes, root);
-  const auto algorithm = algorithm_for(task, kind, bytes, root);
+  const auto schedule = schedule_for(task, kind, bytes, root);
   WireCarrier carrier = carrier_for(task, kind);
   const SumTypes types = types_for(task, kind);
-  AlgorithmRun run(*algorithm, carrier, /*slot=*/0, task.call.collective.op, types,
-                   {in, out, task.scratch(kAlgorithmScratch, scratch_bytes(*algorithm, types))});
+  ScheduleRun run(*schedule, carrier, /*slot=*/0, task.call.collective.op, types,
+                  {in, out, task.scratch(kScheduleScratch, scratch_bytes(*schedule, types))});
   task.wire().wait_until([&] { return carrier.rank(run.awaited()); }, [&] { return run.advance(); });
 }
 
@@ -95,7 +95,7 @@ void HostsCommunicator::run_reduce_scatter(const Task& task) {
   const std::size_t element = size_of(c.dtype), part = c.count * element;
   const int hosts = layout_.host_count(), locals = local_count();
   const SumTypes types = types_for(task, Kind::kReduceScatter);
-  if (locals == 1 && scratch_bytes(*algorithm_for(task, Kind::kReduceScatter, part), types) <= kMostScratch)
+  if (locals == 1 && scratch_bytes(*schedule_for(task, Kind::kReduceScatter, part), types) <= kMostScratch)
     return exchange(task, Kind::kReduceScatter, part, task.in, task.out);
   const std::size_t scale = types.scale(Area::kInput);
   const bool fixed = locals > 1 && is_in_fixed_order(task, Kind::kReduceScatter);
@@ -182,7 +182,7 @@ void HostsCommunicator::run_all_to_all(const Task& task) {
 
 void HostsCommunicator::run_all_to_all_alone(const Task& task, std::size_t part) {
   const bool in_place = task.in == task.out;
-  const std::size_t needs = algorithm_for(task, Kind::kAllToAll, part)->scratch_bytes();
+  const std::size_t needs = schedule_for(task, Kind::kAllToAll, part)->scratch_bytes();
   if (!in_place && needs <= kMostScratch) return exchange(task, Kind::kAllToAll, part, task.in, task.out);
   const auto hosts = static_cast<std::size_t>(layout_.host_count());
   const std::size_t piece = piece_bytes(part, hosts);

@@ -106,8 +106,8 @@ void HostsCommunicator::run_local(const Task& task, const Collective& collective
   if (added) {
     step = make_call(c, local_count());
     step.text = task.call.text;
-    step.signature = fingerprint(
-        fmt::format("{} {} {} on one host", task.call.signature, step.signature, job_.ways().fingerprint()));
+    step.signature = fingerprint(fmt::format("{} {} {} on one host", task.call.signature, step.signature,
+                                             job_.algorithms().fingerprint()));
   }
   step.step_of = task.wire().operation(task.call);
   Wire::Elsewhere elsewhere(task.wire());

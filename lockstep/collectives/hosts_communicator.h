@@ -64,7 +64,7 @@ class HostsCommunicator : public Communicator {
   /// A member keeps no more plans, and makes them again: a process may launch ever new programs.
   static constexpr std::size_t kMostPlans = 2048;
 
-  static constexpr int kAlgorithmScratch = 2;  ///< this index and the following ones
+  static constexpr int kScheduleScratch = 2;  ///< this index and the following ones
   static constexpr int kLastScratch = 5;
 
   struct Local {
@@ -122,8 +122,7 @@ class HostsCommunicator : public Communicator {
   /// other hosts. `bytes` are those of a part of the result.
   void exchange(const Task& task, Kind kind, std::size_t bytes, const std::byte* in, std::byte* out,
                 int root = 0);
-  std::unique_ptr<Algorithm> algorithm_for(const Task& task, Kind kind, std::size_t bytes,
-                                           int root = 0) const;
+  std::unique_ptr<Schedule> schedule_for(const Task& task, Kind kind, std::size_t bytes, int root = 0) const;
   /// Between the hosts. Where a host has several members, it has partial results of them.
   SumTypes types_for(const Task& task, Kind kind) const;
   /// Whether the reduction has the order of `blocks_`. Then each member of a host that takes part in an

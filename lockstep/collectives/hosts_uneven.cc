@@ -69,7 +69,7 @@ void HostsCommunicator::run_uneven_reduce_scatter(const Task& task) {
                                       : local_ == nullptr && scale == 1 ? 0
                                                                         : all * scale);
   std::byte* here = task.scratch(kLastScratch, fixed && local_ != nullptr ? locals * each : 0);
-  std::byte* received = task.scratch(kAlgorithmScratch + 1, most * slice);
+  std::byte* received = task.scratch(kScheduleScratch + 1, most * slice);
   for (std::size_t begin = 0; begin < part; begin += slices.piece) {
     const std::size_t size = std::min(slices.piece, part - begin);
     std::memset(cut, 0, fixed ? locals * each : all);
@@ -124,8 +124,8 @@ void HostsCommunicator::run_uneven_all_gather(const Task& task) {
                     locals = static_cast<std::size_t>(local_count());
   std::byte* here = task.scratch(0, locals * slices.piece);
   std::byte* own = task.scratch(1, most * slice);
-  std::byte* all = task.scratch(kAlgorithmScratch + 1, rows * slice);
-  std::byte* theirs = task.scratch(kAlgorithmScratch + 2, rows * slice);
+  std::byte* all = task.scratch(kScheduleScratch + 1, rows * slice);
+  std::byte* theirs = task.scratch(kScheduleScratch + 2, rows * slice);
   for (std::size_t begin = 0; begin < part; begin += slices.piece) {
     const std::size_t size = std::min(slices.piece, part - begin);
     gather(task, task.in + begin, here, size);

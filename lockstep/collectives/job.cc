@@ -9,7 +9,7 @@ namespace lockstep::collectives {
 
 Job::Job(const WorldOptions& options, std::function<void()> wake)
     : options_(options),
-      ways_(options.algorithms),
+      algorithms_(options.algorithms),
       wake_(std::move(wake)),
       handouts_(handout_ways()),
       lanes_(options_, [this](std::exception_ptr cause) { end(std::move(cause)); }),
@@ -35,7 +35,7 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
                                  FileDescriptor fd) { handouts_.heed_given(process, text, std::move(fd)); },
               .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {
   if (spans_hosts(options_) && options_.carries_data)
-    logging::debug("collectives: algorithms between hosts:\n{}", ways_.to_string());
+    logging::debug("collectives: algorithms between hosts:\n{}", algorithms_.to_string());
 }
 
 HandoutWays Job::handout_ways() {

@@ -30,7 +30,7 @@ class Job {
   Lanes& lanes() { return lanes_; }
   WaitTable& waits() { return waits_; }
   Handouts& handouts() { return handouts_; }
-  const WayTable& ways() const { return ways_; }
+  const AlgorithmTable& algorithms() const { return algorithms_; }
 
   /// Only the first call has an effect. If the cause is a PeerFailure, the peers are told.
   void abort(std::exception_ptr cause);
@@ -58,7 +58,7 @@ class Job {
   bool is_there(int process);
 
   const WorldOptions options_;
-  const WayTable ways_;
+  const AlgorithmTable algorithms_;
   const std::function<void()> wake_;
   WaitTable waits_;
   Handouts handouts_;

@@ -82,7 +82,7 @@ void Wire::begin(const Call& call, const void* data, std::size_t bytes) {
   std::vector<int> leaders;
   for (int host : told_hosts_) leaders.push_back(layout_.leader(host));
   connect(leaders);
-  const Header header{call.signature, job_.ways().fingerprint(), bytes};
+  const Header header{call.signature, job_.algorithms().fingerprint(), bytes};
   telling_.resize(sizeof header + bytes);
   std::memcpy(telling_.data(), &header, sizeof header);
   if (bytes != 0) std::memcpy(telling_.data() + sizeof header, data, bytes);
@@ -302,7 +302,7 @@ void Wire::look_at_leaders() {
     heard_[host] = true;
     Header header;
     std::memcpy(&header, told_[host].data(), sizeof header);
-    if (header.ways != job_.ways().fingerprint()) differ_in_ways(host);
+    if (header.algorithms != job_.algorithms().fingerprint()) differ_in_algorithms(host);
     if (header.signature != call().signature) diverged();
   }
 }
@@ -373,7 +373,7 @@ void Wire::broken(int rank, const std::string& text) {
                     job_.peers().describe(process), call().text, text);
 }
 
-void Wire::differ_in_ways(int host) {
+void Wire::differ_in_algorithms(int host) {
   const int of = job_.options().process_count;
   const std::string message =
       fmt::format("{} and {} have different LOCKSTEP_ALGORITHMS: all processes of a job must have the same",

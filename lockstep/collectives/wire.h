@@ -101,7 +101,7 @@ class Wire {
   };
   struct Header {
     std::uint64_t signature;
-    std::uint64_t ways;  ///< the algorithms of the collectives (WayTable::fingerprint)
+    std::uint64_t algorithms;  ///< the algorithms of the collectives (AlgorithmTable::fingerprint)
     std::uint64_t bytes;
   };
 
@@ -120,7 +120,7 @@ class Wire {
   void look_at_leaders();
   void note_links();
   [[noreturn]] void diverged();
-  [[noreturn]] void differ_in_ways(int host);
+  [[noreturn]] void differ_in_algorithms(int host);
   [[noreturn]] void broken(int rank, const std::string& text);
   std::string doing() const;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/collectives/host_layout.h"
-#include "lockstep/collectives/rounds/algorithm_run.h"
+#include "lockstep/collectives/rounds/schedule_run.h"
 #include "lockstep/collectives/wire.h"
 
 namespace lockstep::collectives {

@@ -68,8 +68,8 @@ struct WorldOptions {
   /// Network is opened.
   bool carries_data = true;
 
-  /// The user's algorithms for collectives between hosts, which precede the built-in table (WayTable); the
-  /// same in all processes.
+  /// The user's algorithms for collectives between hosts, which precede the built-in table (AlgorithmTable);
+  /// the same in all processes.
   std::string algorithms;
 
   /// Sums and products of floats are computed in one order, which depends on the positions of a group's

@@ -35,10 +35,10 @@ struct Step {
 void append(std::string& script, const Step& step) { script += as_bytes(step); }
 
 /// Appends what host 1 sends to host 0 of 4 in this collective, and what host 0 asks for, earlier or later.
-void append_collective(std::string& script, Kind kind, Way way, bool late, std::uint16_t& message) {
+void append_collective(std::string& script, Kind kind, Algorithm way, bool late, std::uint16_t& message) {
   constexpr int kHosts = 4;
-  const auto receiver = make_algorithm(way, {kind, 0, kHosts, 1000, 0}),
-             sender = make_algorithm(way, {kind, 1, kHosts, 1000, 0});
+  const auto receiver = make_schedule(way, {kind, 0, kHosts, 1000, 0}),
+             sender = make_schedule(way, {kind, 1, kHosts, 1000, 0});
   Round asks, sends;
   for (int round = 0; round < sender->rounds(); ++round) {
     asks.clear(), sends.clear();
@@ -69,13 +69,13 @@ void append_collective(std::string& script, Kind kind, Way way, bool late, std::
 std::vector<std::string> scripts() {
   std::vector<std::string> scripts;
   for (const bool late : {false, true}) {
-    for (const Way way : kWays) {
+    for (const Algorithm way : kAlgorithms) {
       std::string script;
       std::uint16_t message = 0;
       for (int i = 0; i < 40; ++i)
         for (const Kind kind :
              {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll, Kind::kBroadcast})
-          if (is_way_of(way, kind)) append_collective(script, kind, way, late, message);
+          if (is_algorithm_of(way, kind)) append_collective(script, kind, way, late, message);
       scripts.push_back(script);
     }
   }

@@ -20,7 +20,7 @@ constexpr int kWindow = 16;  ///< Partners at a time in an all-to-all.
 int log2_up(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
 
 /// Parameters and helpers of all algorithms.
-class Base : public Algorithm {
+class Base : public Schedule {
  public:
   explicit Base(const Exchange& e) : rank_(e.rank), n_(e.size), bytes_(e.bytes), root_(e.root) {}
 
@@ -527,38 +527,39 @@ class ScatterBruckBroadcast : public Base {
 };
 
 template <class T>
-std::unique_ptr<Algorithm> make(const Exchange& exchange) {
+std::unique_ptr<Schedule> make(const Exchange& exchange) {
   return std::make_unique<T>(exchange);
 }
 
 struct AlgorithmEntry {
   Kind kind;
-  Way way;
-  std::unique_ptr<Algorithm> (*make)(const Exchange&);
+  Algorithm algorithm;
+  std::unique_ptr<Schedule> (*make)(const Exchange&);
 };
 constexpr std::array kEntries = {
-    AlgorithmEntry{Kind::kAllReduce, Way::kDirect, make<DirectAllReduce>},
-    AlgorithmEntry{Kind::kAllReduce, Way::kPairwise, make<PairwiseAllReduce>},
-    AlgorithmEntry{Kind::kAllReduce, Way::kRing, make<RingAllReduce>},
-    AlgorithmEntry{Kind::kAllReduce, Way::kRecursiveDoubling, make<DoublingAllReduce>},
-    AlgorithmEntry{Kind::kAllReduce, Way::kHalvingDoubling, make<HalvingAllReduce>},
-    AlgorithmEntry{Kind::kReduceScatter, Way::kPairwise, make<PairwiseReduceScatter>},
-    AlgorithmEntry{Kind::kReduceScatter, Way::kRing, make<RingReduceScatter>},
-    AlgorithmEntry{Kind::kReduceScatter, Way::kBruck, make<BruckReduceScatter>},
-    AlgorithmEntry{Kind::kAllGather, Way::kPairwise, make<PairwiseAllGather>},
-    AlgorithmEntry{Kind::kAllGather, Way::kRing, make<RingAllGather>},
-    AlgorithmEntry{Kind::kAllGather, Way::kBruck, make<BruckAllGather>},
-    AlgorithmEntry{Kind::kAllToAll, Way::kPairwise, make<PairwiseAllToAll>},
-    AlgorithmEntry{Kind::kAllToAll, Way::kBruck, make<BruckAllToAll>},
-    AlgorithmEntry{Kind::kAllToAll, Way::kWideBruck, make<WideBruckAllToAll>},
-    AlgorithmEntry{Kind::kBroadcast, Way::kDirect, make<DirectBroadcast>},
-    AlgorithmEntry{Kind::kBroadcast, Way::kTree, make<TreeBroadcast>},
-    AlgorithmEntry{Kind::kBroadcast, Way::kScatterBruck, make<ScatterBruckBroadcast>},
+    AlgorithmEntry{Kind::kAllReduce, Algorithm::kDirect, make<DirectAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Algorithm::kPairwise, make<PairwiseAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Algorithm::kRing, make<RingAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Algorithm::kRecursiveDoubling, make<DoublingAllReduce>},
+    AlgorithmEntry{Kind::kAllReduce, Algorithm::kHalvingDoubling, make<HalvingAllReduce>},
+    AlgorithmEntry{Kind::kReduceScatter, Algorithm::kPairwise, make<PairwiseReduceScatter>},
+    AlgorithmEntry{Kind::kReduceScatter, Algorithm::kRing, make<RingReduceScatter>},
+    AlgorithmEntry{Kind::kReduceScatter, Algorithm::kBruck, make<BruckReduceScatter>},
+    AlgorithmEntry{Kind::kAllGather, Algorithm::kPairwise, make<PairwiseAllGather>},
+    AlgorithmEntry{Kind::kAllGather, Algorithm::kRing, make<RingAllGather>},
+    AlgorithmEntry{Kind::kAllGather, Algorithm::kBruck, make<BruckAllGather>},
+    AlgorithmEntry{Kind::kAllToAll, Algorithm::kPairwise, make<PairwiseAllToAll>},
+    AlgorithmEntry{Kind::kAllToAll, Algorithm::kBruck, make<BruckAllToAll>},
+    AlgorithmEntry{Kind::kAllToAll, Algorithm::kWideBruck, make<WideBruckAllToAll>},
+    AlgorithmEntry{Kind::kBroadcast, Algorithm::kDirect, make<DirectBroadcast>},
+    AlgorithmEntry{Kind::kBroadcast, Algorithm::kTree, make<TreeBroadcast>},
+    AlgorithmEntry{Kind::kBroadcast, Algorithm::kScatterBruck, make<ScatterBruckBroadcast>},
 };
 
-const AlgorithmEntry* find(Way way, Kind kind) {
-  const auto it = std::ranges::find_if(
-      kEntries, [&](const AlgorithmEntry& entry) { return entry.way == way && entry.kind == kind; });
+const AlgorithmEntry* find(Algorithm algorithm, Kind kind) {
+  const auto it = std::ranges::find_if(kEntries, [&](const AlgorithmEntry& entry) {
+    return entry.algorithm == algorithm && entry.kind == kind;
+  });
   return it == kEntries.end() ? nullptr : it;
 }
 
@@ -572,17 +573,17 @@ class Alone : public Base {
 
 }  // namespace
 
-std::string_view name_of(Way way) {
+std::string_view name_of(Algorithm algorithm) {
   constexpr std::array kNames = {"direct", "pairwise",   "ring", "recursive-doubling", "halving-doubling",
                                  "bruck",  "wide-bruck", "tree", "scatter-bruck"};
-  return kNames[static_cast<std::size_t>(way)];
+  return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-bool is_way_of(Way way, Kind kind) { return find(way, kind) != nullptr; }
+bool is_algorithm_of(Algorithm algorithm, Kind kind) { return find(algorithm, kind) != nullptr; }
 
-std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange) {
-  const AlgorithmEntry* entry = find(way, exchange.kind);
-  if (entry == nullptr) fail("{} has no algorithm {}", name_of(exchange.kind), name_of(way));
+std::unique_ptr<Schedule> make_schedule(Algorithm algorithm, const Exchange& exchange) {
+  const AlgorithmEntry* entry = find(algorithm, exchange.kind);
+  if (entry == nullptr) fail("{} has no algorithm {}", name_of(exchange.kind), name_of(algorithm));
   if (exchange.size == 1) return make<Alone>(exchange);
   return entry->make(exchange);
 }

@@ -60,9 +60,9 @@ struct Round {
 };
 
 /// The actions of one participant. Its memory does not grow with the number of rounds.
-class Algorithm {
+class Schedule {
  public:
-  virtual ~Algorithm() = default;
+  virtual ~Schedule() = default;
   virtual int rounds() const = 0;
   virtual void write(int round, Round& to) const = 0;  ///< `to` is empty
   virtual std::size_t scratch_bytes() const { return 0; }
@@ -71,7 +71,7 @@ class Algorithm {
 };
 
 /// n is the number of participants.
-enum class Way : std::uint8_t {
+enum class Algorithm : std::uint8_t {
   kDirect,             ///< each sends everything to everyone: one round
   kPairwise,           ///< each sends each other its part, some at a time
   kRing,               ///< parts are passed around: n-1 rounds, the fewest bytes
@@ -82,14 +82,15 @@ enum class Way : std::uint8_t {
   kTree,               ///< a binomial tree: log n rounds
   kScatterBruck,       ///< parts are sent down a tree and then gathered: 2 log n rounds
 };
-inline constexpr Way kWays[] = {
-    Way::kDirect, Way::kPairwise,  Way::kRing, Way::kRecursiveDoubling, Way::kHalvingDoubling,
-    Way::kBruck,  Way::kWideBruck, Way::kTree, Way::kScatterBruck};
+inline constexpr Algorithm kAlgorithms[] = {
+    Algorithm::kDirect,          Algorithm::kPairwise, Algorithm::kRing,      Algorithm::kRecursiveDoubling,
+    Algorithm::kHalvingDoubling, Algorithm::kBruck,    Algorithm::kWideBruck, Algorithm::kTree,
+    Algorithm::kScatterBruck};
 
-std::string_view name_of(Way way);  ///< "recursive-doubling"
+std::string_view name_of(Algorithm algorithm);  ///< "recursive-doubling"
 
 /// Whether the algorithm supports this kind of collective.
-bool is_way_of(Way way, Kind kind);
+bool is_algorithm_of(Algorithm algorithm, Kind kind);
 
 /// A collective from the view of rank `rank` of `size` participants. Inputs and outputs are those of
 /// Collective, where a part of `count` elements has `bytes` in the dtype of the results.
@@ -99,13 +100,13 @@ struct Exchange {
   std::size_t bytes;
   int root = 0;
 
-  /// Only for reductions by Way::kPairwise. Each participant's input is that of each of its blocks: of a
-  /// reduce-scatter, first the first part of each block, then the second ones, …
+  /// Only for reductions by Algorithm::kPairwise. Each participant's input is that of each of its blocks: of
+  /// a reduce-scatter, first the first part of each block, then the second ones, …
   const HostBlocks* blocks = nullptr;
 };
 
-/// Throws Error if is_way_of is false. In an all-reduce, input and output may be the same memory; in the
-/// others they must differ. All participants get the same bits.
-std::unique_ptr<Algorithm> make_algorithm(Way way, const Exchange& exchange);
+/// Throws Error if is_algorithm_of is false. In an all-reduce, input and output may be the same memory; in
+/// the others they must differ. All participants get the same bits.
+std::unique_ptr<Schedule> make_schedule(Algorithm algorithm, const Exchange& exchange);
 
 }  // namespace lockstep::collectives

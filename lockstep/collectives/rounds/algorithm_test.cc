@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way of every collective, for many numbers of hosts and sizes, on a simulated network.
+// Every algorithm of every collective, for many numbers of hosts and sizes, on a simulated network.
 #include "lockstep/collectives/rounds/algorithm.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ const std::vector<int> kHosts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33};
 /// All hosts' collective, with inputs whose sums are exact in any order, and the results.
 template <class T>
 struct Trial {
-  Way way;
+  Algorithm algorithm;
   Kind kind;
   int hosts;
   std::size_t count;  ///< Elements of a part.
@@ -75,9 +75,9 @@ struct Trial {
   void run(const std::vector<std::pair<int, double>>& losses = {}) {
     SimulatedHosts network(hosts, {});
     for (auto [host, when] : losses) network.lose(host, when);
-    std::vector<std::unique_ptr<Algorithm>> algorithms;
+    std::vector<std::unique_ptr<Schedule>> schedules;
     std::vector<std::vector<std::byte>> scratch;
-    std::vector<std::unique_ptr<AlgorithmRun>> runs;
+    std::vector<std::unique_ptr<ScheduleRun>> runs;
     inputs.resize(static_cast<std::size_t>(hosts));
     outputs.resize(inputs.size());
     for (int host = 0; host < hosts; ++host) {
@@ -86,12 +86,12 @@ struct Trial {
       for (std::size_t at = 0; at < input_count(); ++at) in.push_back(input(host, at));
       out.assign(output_count(), static_cast<T>(-77));
       if (in_place) out = in;
-      algorithms.push_back(make_algorithm(way, {kind, host, hosts, count * sizeof(T), root}));
-      scratch.emplace_back(scratch_bytes(*algorithms.back(), DType::kF32));
+      schedules.push_back(make_schedule(algorithm, {kind, host, hosts, count * sizeof(T), root}));
+      scratch.emplace_back(scratch_bytes(*schedules.back(), DType::kF32));
       const auto* from = reinterpret_cast<const std::byte*>(in_place ? out.data() : in.data());
       static const std::byte kNothing{};
-      runs.push_back(std::make_unique<AlgorithmRun>(
-          *algorithms.back(), network.carrier(host), 0, ReduceOp::kSum,
+      runs.push_back(std::make_unique<ScheduleRun>(
+          *schedules.back(), network.carrier(host), 0, ReduceOp::kSum,
           std::is_same_v<T, float> ? DType::kF32 : DType::kI32,
           Memory{from != nullptr ? from : &kNothing, reinterpret_cast<std::byte*>(out.data()),
                  scratch.back().data()}));
@@ -121,28 +121,28 @@ struct Trial {
     }
   }
   std::string to_string() const {
-    return std::string(name_of(kind)) + " by " + std::string(name_of(way)) + " of " + std::to_string(count) +
-           " on " + std::to_string(hosts) + " hosts, root " + std::to_string(root) +
+    return std::string(name_of(kind)) + " by " + std::string(name_of(algorithm)) + " of " +
+           std::to_string(count) + " on " + std::to_string(hosts) + " hosts, root " + std::to_string(root) +
            (in_place ? ", in place" : "");
   }
 };
 
 template <class Body>
-void each_way(Body body) {
+void each_algorithm(Body body) {
   for (Kind kind : kKinds)
-    for (Way way : kWays)
-      if (is_way_of(way, kind)) body(way, kind);
+    for (Algorithm algorithm : kAlgorithms)
+      if (is_algorithm_of(algorithm, kind)) body(algorithm, kind);
 }
 
 TEST(Algorithms, EachAlgorithm_ComputesItsCollective) {
-  each_way([](Way way, Kind kind) {
+  each_algorithm([](Algorithm algorithm, Kind kind) {
     for (int hosts : kHosts) {
       for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{16},
                                 std::size_t{100}, std::size_t{1000}}) {
         for (int root : kind == Kind::kBroadcast ? std::vector{0, hosts - 1, hosts / 2} : std::vector{0}) {
           for (bool in_place : {false, true}) {
             if (in_place && kind != Kind::kAllReduce) continue;
-            Trial<std::int32_t> trial{way, kind, hosts, count, root, in_place};
+            Trial<std::int32_t> trial{algorithm, kind, hosts, count, root, in_place};
             trial.run();
             ASSERT_TRUE(trial.stuck.empty()) << trial.to_string();
             ASSERT_NO_FATAL_FAILURE(trial.expect_right());
@@ -155,15 +155,15 @@ TEST(Algorithms, EachAlgorithm_ComputesItsCollective) {
 
 /// Sums that depend on the order.
 TEST(Algorithms, GiveAllHostsTheSameBits) {
-  each_way([](Way way, Kind kind) {
+  each_algorithm([](Algorithm algorithm, Kind kind) {
     if (kind != Kind::kAllReduce) return;
     for (int hosts : {2, 3, 6, 7, 8, 13}) {
-      Trial<float> trial{way, kind, hosts, 3000};
+      Trial<float> trial{algorithm, kind, hosts, 3000};
       SimulatedHosts network(hosts, {});
       std::vector<std::vector<float>> inputs, outputs;
       std::vector<std::vector<std::byte>> scratch;
-      std::vector<std::unique_ptr<Algorithm>> algorithms;
-      std::vector<std::unique_ptr<AlgorithmRun>> runs;
+      std::vector<std::unique_ptr<Schedule>> schedules;
+      std::vector<std::unique_ptr<ScheduleRun>> runs;
       std::vector<std::function<bool()>> all;
       for (int host = 0; host < hosts; ++host) {
         auto& in = inputs.emplace_back();
@@ -173,10 +173,10 @@ TEST(Algorithms, GiveAllHostsTheSameBits) {
       }
       for (int host = 0; host < hosts; ++host) {
         const auto h = static_cast<std::size_t>(host);
-        algorithms.push_back(make_algorithm(way, {kind, host, hosts, 3000 * sizeof(float)}));
-        scratch.emplace_back(scratch_bytes(*algorithms.back(), DType::kF32));
-        runs.push_back(std::make_unique<AlgorithmRun>(
-            *algorithms.back(), network.carrier(host), 0, ReduceOp::kSum, DType::kF32,
+        schedules.push_back(make_schedule(algorithm, {kind, host, hosts, 3000 * sizeof(float)}));
+        scratch.emplace_back(scratch_bytes(*schedules.back(), DType::kF32));
+        runs.push_back(std::make_unique<ScheduleRun>(
+            *schedules.back(), network.carrier(host), 0, ReduceOp::kSum, DType::kF32,
             Memory{reinterpret_cast<const std::byte*>(inputs[h].data()),
                    reinterpret_cast<std::byte*>(outputs[h].data()), scratch.back().data()}));
         all.push_back([run = runs.back().get()] { return run->advance(); });
@@ -196,10 +196,10 @@ TEST(Algorithms, GiveAllHostsTheSameBits) {
 
 /// Nobody ends with a wrong result, and who waits for the lost one, or for one who does, never ends.
 TEST(Algorithms, WithAHostLost_NobodyEndsWithAWrongResult) {
-  each_way([](Way way, Kind kind) {
+  each_algorithm([](Algorithm algorithm, Kind kind) {
     for (int hosts : {2, 5, 8}) {
       for (int when = 0; when < 10; ++when) {
-        Trial<std::int32_t> trial{way, kind, hosts, 1000};
+        Trial<std::int32_t> trial{algorithm, kind, hosts, 1000};
         trial.run({{hosts - 1, when * 5e-6}});
         ASSERT_NO_FATAL_FAILURE(trial.expect_right());
         if (when != 0) continue;
@@ -213,54 +213,54 @@ TEST(Algorithms, WithAHostLost_NobodyEndsWithAWrongResult) {
 }
 
 TEST(Algorithms, EachAlgorithm_SendsTheExpectedBytesAndRounds) {
-  const auto sent = [](Way way, Kind kind, int hosts, std::size_t count) {
-    Trial<std::int32_t> trial{way, kind, hosts, count};
+  const auto sent = [](Algorithm algorithm, Kind kind, int hosts, std::size_t count) {
+    Trial<std::int32_t> trial{algorithm, kind, hosts, count};
     trial.run();
     return static_cast<double>(trial.most_sent) / static_cast<double>(count * 4);
   };
   // Each host sends at least 2 (n-1)/n times the bytes of an all-reduce.
-  for (Way way : {Way::kPairwise, Way::kRing, Way::kHalvingDoubling})
-    EXPECT_NEAR(sent(way, Kind::kAllReduce, 16, 16 * 160), 2 * 15.0 / 16, 1e-9) << name_of(way);
-  EXPECT_EQ(sent(Way::kRecursiveDoubling, Kind::kAllReduce, 16, 100), 4);
-  EXPECT_EQ(sent(Way::kRing, Kind::kAllGather, 16, 100), 15);
-  EXPECT_EQ(sent(Way::kBruck, Kind::kAllGather, 13, 100), 12);
-  EXPECT_EQ(sent(Way::kRing, Kind::kReduceScatter, 16, 100), 15);
-  EXPECT_EQ(sent(Way::kPairwise, Kind::kAllToAll, 16, 100), 15);
-  EXPECT_EQ(sent(Way::kBruck, Kind::kAllToAll, 16, 100), 32);
-  const auto rounds = [](Way way, Kind kind, int hosts) {
-    return make_algorithm(way, {kind, 0, hosts, 1 << 20})->rounds();
+  for (Algorithm algorithm : {Algorithm::kPairwise, Algorithm::kRing, Algorithm::kHalvingDoubling})
+    EXPECT_NEAR(sent(algorithm, Kind::kAllReduce, 16, 16 * 160), 2 * 15.0 / 16, 1e-9) << name_of(algorithm);
+  EXPECT_EQ(sent(Algorithm::kRecursiveDoubling, Kind::kAllReduce, 16, 100), 4);
+  EXPECT_EQ(sent(Algorithm::kRing, Kind::kAllGather, 16, 100), 15);
+  EXPECT_EQ(sent(Algorithm::kBruck, Kind::kAllGather, 13, 100), 12);
+  EXPECT_EQ(sent(Algorithm::kRing, Kind::kReduceScatter, 16, 100), 15);
+  EXPECT_EQ(sent(Algorithm::kPairwise, Kind::kAllToAll, 16, 100), 15);
+  EXPECT_EQ(sent(Algorithm::kBruck, Kind::kAllToAll, 16, 100), 32);
+  const auto rounds = [](Algorithm algorithm, Kind kind, int hosts) {
+    return make_schedule(algorithm, {kind, 0, hosts, 1 << 20})->rounds();
   };
-  EXPECT_EQ(rounds(Way::kRing, Kind::kAllReduce, 1000), 1998);
-  EXPECT_EQ(rounds(Way::kRecursiveDoubling, Kind::kAllReduce, 1024), 10);
-  EXPECT_EQ(rounds(Way::kRecursiveDoubling, Kind::kAllReduce, 1000), 11);
-  EXPECT_EQ(rounds(Way::kHalvingDoubling, Kind::kAllReduce, 1024), 20);
-  EXPECT_EQ(rounds(Way::kTree, Kind::kBroadcast, 1000), 10);
+  EXPECT_EQ(rounds(Algorithm::kRing, Kind::kAllReduce, 1000), 1998);
+  EXPECT_EQ(rounds(Algorithm::kRecursiveDoubling, Kind::kAllReduce, 1024), 10);
+  EXPECT_EQ(rounds(Algorithm::kRecursiveDoubling, Kind::kAllReduce, 1000), 11);
+  EXPECT_EQ(rounds(Algorithm::kHalvingDoubling, Kind::kAllReduce, 1024), 20);
+  EXPECT_EQ(rounds(Algorithm::kTree, Kind::kBroadcast, 1000), 10);
 }
 
-TEST(WayTable, EveryCollectiveSizeAndNumberOfHosts_HasAnAlgorithm) {
-  const WayTable table;
+TEST(AlgorithmTable, EveryCollectiveSizeAndNumberOfHosts_HasAnAlgorithm) {
+  const AlgorithmTable table;
   for (Kind kind : kKinds) {
     for (std::size_t bytes = 0; bytes < std::size_t{1} << 40; bytes = bytes * 3 + 1)
       for (int hosts = 2; hosts < 20'000; hosts *= 3)
-        EXPECT_TRUE(is_way_of(table.choose(kind, bytes, hosts), kind));
+        EXPECT_TRUE(is_algorithm_of(table.choose(kind, bytes, hosts), kind));
   }
 }
 
-TEST(WayTable, UsesTheUsersRowsFirst) {
-  const WayTable table("all-reduce:64K:8=ring,all-to-all=bruck,all-reduce:1M=halving-doubling");
-  EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 8), Way::kRing);
-  EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 9), Way::kHalvingDoubling);
-  EXPECT_EQ(table.choose(Kind::kAllReduce, (64 << 10) + 1, 2), Way::kHalvingDoubling);
+TEST(AlgorithmTable, UsesTheUsersRowsFirst) {
+  const AlgorithmTable table("all-reduce:64K:8=ring,all-to-all=bruck,all-reduce:1M=halving-doubling");
+  EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 8), Algorithm::kRing);
+  EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 9), Algorithm::kHalvingDoubling);
+  EXPECT_EQ(table.choose(Kind::kAllReduce, (64 << 10) + 1, 2), Algorithm::kHalvingDoubling);
   EXPECT_EQ(table.choose(Kind::kAllReduce, (1 << 20) + 1, 2),
-            WayTable().choose(Kind::kAllReduce, 2 << 20, 2));
-  EXPECT_EQ(table.choose(Kind::kAllToAll, 64 << 20, 1000), Way::kBruck);
+            AlgorithmTable().choose(Kind::kAllReduce, 2 << 20, 2));
+  EXPECT_EQ(table.choose(Kind::kAllToAll, 64 << 20, 1000), Algorithm::kBruck);
   EXPECT_THAT(table.to_string(), ::testing::HasSubstr("all-reduce             65536       8  ring\n"));
 }
 
-TEST(WayTable, AnInvalidRow_IsAnErrorThatSaysWhatIsWrong) {
+TEST(AlgorithmTable, AnInvalidRow_IsAnErrorThatSaysWhatIsWrong) {
   const auto error = [](const char* rows) -> std::string {
     try {
-      WayTable table(rows);
+      AlgorithmTable table(rows);
     } catch (const Error& e) {
       return e.what();
     }

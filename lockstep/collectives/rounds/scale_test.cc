@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "lockstep/collectives/rounds/algorithm_run.h"
 #include "lockstep/collectives/rounds/pieces.h"
+#include "lockstep/collectives/rounds/schedule_run.h"
 #include "lockstep/collectives/rounds/table.h"
 #include "lockstep/collectives/wire.h"
 
@@ -18,11 +18,11 @@ constexpr int kScales[] = {2, 3, 64, 65, 100, 256, 257, 1000, 1024, 4096, 4097, 
 constexpr Kind kScaledKinds[] = {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll,
                                  Kind::kBroadcast};
 constexpr std::size_t kParts[] = {64, 4 << 10, 128 << 10, 2 << 20, 256 << 20};
-const WayTable kTable("");
+const AlgorithmTable kTable("");
 
 std::size_t bytes_of_algorithm(Kind kind, std::size_t part, int hosts, const SumTypes& types = DType::kF32) {
-  const Way way = kTable.choose(kind, part, hosts, types.partial != types.result);
-  return scratch_bytes(*make_algorithm(way, {kind, 1, hosts, part}), types);
+  const Algorithm algorithm = kTable.choose(kind, part, hosts, types.partial != types.result);
+  return scratch_bytes(*make_schedule(algorithm, {kind, 1, hosts, part}), types);
 }
 
 TEST(OnManyHosts, EachMember_TalksToFewHosts) {
@@ -34,12 +34,12 @@ TEST(OnManyHosts, EachMember_TalksToFewHosts) {
         for (const std::size_t part : kParts) {
           const std::size_t bytes = kind == Kind::kAllReduce ? all_reduce_slice(part, hosts, 1) : part;
           for (const bool widened : {false, true}) {
-            const auto algorithm =
-                make_algorithm(kTable.choose(kind, bytes, hosts, widened), {kind, host, hosts, bytes});
+            const auto schedule =
+                make_schedule(kTable.choose(kind, bytes, hosts, widened), {kind, host, hosts, bytes});
             // The many rounds of a ring are all with the same two.
-            for (int number = 0; number < std::min(algorithm->rounds(), 100); ++number) {
+            for (int number = 0; number < std::min(schedule->rounds(), 100); ++number) {
               Round round;
-              algorithm->write(number, round);
+              schedule->write(number, round);
               for (const auto& message : round.sends) partners.insert(message.peer);
               for (const auto& message : round.receives) partners.insert(message.peer);
             }

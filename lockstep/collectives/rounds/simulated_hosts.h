@@ -11,7 +11,7 @@
 #include <queue>
 #include <vector>
 
-#include "lockstep/collectives/rounds/algorithm_run.h"
+#include "lockstep/collectives/rounds/schedule_run.h"
 
 namespace lockstep::collectives {
 

@@ -22,13 +22,13 @@ inline constexpr std::size_t kSlicesInFlight = 3;
 inline constexpr std::size_t kLeastPiece = 16 << 10;
 
 /// The algorithms of collectives between hosts: the first matching row applies.
-class WayTable {
+class AlgorithmTable {
  public:
   struct Row {
     Kind kind;
     std::size_t most_bytes;  ///< of one part (Exchange::bytes)
     int most_hosts;
-    Way way;
+    Algorithm algorithm;
     bool widened = false;  ///< only for sums in a wider dtype than that of their terms (partial_type)
   };
   static constexpr std::size_t kAnyBytes = ~std::size_t{0};
@@ -37,9 +37,9 @@ class WayTable {
   /// The built-in rows, preceded by `user`, the value of LOCKSTEP_ALGORITHMS: rows separated by commas,
   /// "all-reduce:64K:8=ring", where the bytes (with K or M) and the hosts are optional:
   /// "all-to-all=pairwise". Throws Error if it does not have this form, or if an algorithm does not exist.
-  explicit WayTable(std::string_view user = {});
+  explicit AlgorithmTable(std::string_view user = {});
 
-  Way choose(Kind kind, std::size_t bytes, int hosts, bool widened = false) const;
+  Algorithm choose(Kind kind, std::size_t bytes, int hosts, bool widened = false) const;
 
   /// The fingerprint of all rows.
   Fingerprint fingerprint() const { return fingerprint_; }

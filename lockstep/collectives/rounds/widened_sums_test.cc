@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of floats of 8 and 16 bits by every way, of 2 to 16 hosts on a simulated network, against the sum that
-// is rounded once.
+// Sums of floats of 8 and 16 bits by every algorithm, of 2 to 16 hosts on a simulated network, against the
+// sum that is rounded once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 /// One collective of all hosts. `partial_input`: the hosts have partial sums, in f32.
 struct WidenedTrial {
-  Way way;
+  Algorithm algorithm;
   Kind kind;
   int hosts;
   std::size_t count;  ///< elements of a part
@@ -38,8 +38,8 @@ struct WidenedTrial {
     const SumTypes types(ReduceOp::kSum, numbers.dtype(), partial_input);
     SimulatedHosts network(hosts, {});
     std::vector<std::vector<std::byte>> inputs(n), scratch(n);
-    std::vector<std::unique_ptr<Algorithm>> algorithms;
-    std::vector<std::unique_ptr<AlgorithmRun>> runs;
+    std::vector<std::unique_ptr<Schedule>> schedules;
+    std::vector<std::unique_ptr<ScheduleRun>> runs;
     std::vector<std::function<bool()>> all;
     outputs.assign(n, {});
     for (std::size_t host = 0; host < n; ++host) {
@@ -55,10 +55,10 @@ struct WidenedTrial {
         }
       }
       if (in_place) outputs[host] = inputs[host];
-      algorithms.push_back(make_algorithm(way, {kind, static_cast<int>(host), hosts, count * size}));
-      scratch[host].resize(scratch_bytes(*algorithms.back(), types));
-      runs.push_back(std::make_unique<AlgorithmRun>(
-          *algorithms.back(), network.carrier(static_cast<int>(host)), 0, ReduceOp::kSum, types,
+      schedules.push_back(make_schedule(algorithm, {kind, static_cast<int>(host), hosts, count * size}));
+      scratch[host].resize(scratch_bytes(*schedules.back(), types));
+      runs.push_back(std::make_unique<ScheduleRun>(
+          *schedules.back(), network.carrier(static_cast<int>(host)), 0, ReduceOp::kSum, types,
           Memory{in_place ? outputs[host].data() : inputs[host].data(), outputs[host].data(),
                  scratch[host].data()}));
       all.push_back([run = runs.back().get()] { return run->advance(); });
@@ -73,9 +73,10 @@ struct WidenedTrial {
     return kind == Kind::kReduceScatter ? host * count + at : at;
   }
   std::string to_string() const {
-    return std::string(name_of(kind)) + " by " + std::string(name_of(way)) + " of " + std::to_string(count) +
-           " x " + std::string(name(numbers.dtype())) + " on " + std::to_string(hosts) + " hosts" +
-           (partial_input ? " with partial sums" : "") + (in_place ? ", in place" : "");
+    return std::string(name_of(kind)) + " by " + std::string(name_of(algorithm)) + " of " +
+           std::to_string(count) + " x " + std::string(name(numbers.dtype())) + " on " +
+           std::to_string(hosts) + " hosts" + (partial_input ? " with partial sums" : "") +
+           (in_place ? ", in place" : "");
   }
 };
 
@@ -84,12 +85,13 @@ void each_sum(Body body) {
   for (const DType dtype : kNarrowFloats) {
     const NarrowNumbers numbers(dtype);
     for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter})
-      for (const Way way : kWays)
-        for (int hosts = 2; hosts <= 16 && is_way_of(way, kind); ++hosts)
+      for (const Algorithm algorithm : kAlgorithms)
+        for (int hosts = 2; hosts <= 16 && is_algorithm_of(algorithm, kind); ++hosts)
           for (const bool partial_input : {false, true})
             for (const bool in_place : {false, true}) {
               if (in_place && (partial_input || kind != Kind::kAllReduce)) continue;
-              body(WidenedTrial{way, kind, hosts, hosts == 3 ? 530u : 9u, numbers, partial_input, in_place});
+              body(WidenedTrial{algorithm, kind, hosts, hosts == 3 ? 530u : 9u, numbers, partial_input,
+                                in_place});
             }
   }
 }
@@ -165,28 +167,29 @@ TEST(SumsOfNarrowFloats, InexactInF32_AreNearTheRoundedSum) {
 
 /// Partial sums have more bytes than the terms; terms and results do not.
 TEST(SumsOfNarrowFloats, SendF32OnlyForPartialSums) {
-  const auto sent = [](Way way, Kind kind, bool partial_input) {
+  const auto sent = [](Algorithm algorithm, Kind kind, bool partial_input) {
     constexpr std::size_t kCount = 16 * 160;
     SimulatedHosts network(16, {});
     const SumTypes types(ReduceOp::kSum, DType::kBF16, partial_input);
-    std::vector<std::unique_ptr<Algorithm>> algorithms;
-    std::vector<std::unique_ptr<AlgorithmRun>> runs;
+    std::vector<std::unique_ptr<Schedule>> schedules;
+    std::vector<std::unique_ptr<ScheduleRun>> runs;
     std::vector<std::function<bool()>> all;
     for (int host = 0; host < 16; ++host) {
-      algorithms.push_back(make_algorithm(way, {kind, host, 16, kCount * 2}));
-      runs.push_back(std::make_unique<AlgorithmRun>(*algorithms.back(), network.carrier(host), 0,
-                                                    ReduceOp::kSum, types, Memory{}));
+      schedules.push_back(make_schedule(algorithm, {kind, host, 16, kCount * 2}));
+      runs.push_back(std::make_unique<ScheduleRun>(*schedules.back(), network.carrier(host), 0,
+                                                   ReduceOp::kSum, types, Memory{}));
       all.push_back([run = runs.back().get()] { return run->advance(); });
     }
     network.finish(all);
     return static_cast<double>(network.most_sent()) / (kCount * 2);
   };
   // As many as a sum of f32 of as many bytes does.
-  EXPECT_NEAR(sent(Way::kPairwise, Kind::kAllReduce, false), 2 * 15.0 / 16, 1e-9);
-  EXPECT_NEAR(sent(Way::kPairwise, Kind::kReduceScatter, false), 15, 1e-9);
-  EXPECT_NEAR(sent(Way::kPairwise, Kind::kAllReduce, true), 3 * 15.0 / 16, 1e-9);
-  EXPECT_NEAR(sent(Way::kHalvingDoubling, Kind::kAllReduce, false), 0.5 + 2 * 7.0 / 16 + 15.0 / 16, 1e-9);
-  EXPECT_NEAR(sent(Way::kRing, Kind::kReduceScatter, false), 1 + 2 * 14, 1e-9);
+  EXPECT_NEAR(sent(Algorithm::kPairwise, Kind::kAllReduce, false), 2 * 15.0 / 16, 1e-9);
+  EXPECT_NEAR(sent(Algorithm::kPairwise, Kind::kReduceScatter, false), 15, 1e-9);
+  EXPECT_NEAR(sent(Algorithm::kPairwise, Kind::kAllReduce, true), 3 * 15.0 / 16, 1e-9);
+  EXPECT_NEAR(sent(Algorithm::kHalvingDoubling, Kind::kAllReduce, false), 0.5 + 2 * 7.0 / 16 + 15.0 / 16,
+              1e-9);
+  EXPECT_NEAR(sent(Algorithm::kRing, Kind::kReduceScatter, false), 1 + 2 * 14, 1e-9);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/rounds/algorithm_run.h"
+#include "lockstep/collectives/rounds/schedule_run.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,13 +11,13 @@ namespace {
 
 /// Where the areas are in a run's scratch memory: kReceived at its beginning, of which kScratch is the end.
 struct Parts {
-  Parts(const Algorithm& algorithm, const SumTypes& types) {
-    const std::size_t scratch = algorithm.scratch_bytes() * types.scale(Area::kScratch);
-    const std::size_t received = algorithm.received_bytes() * types.scale(Area::kReceived);
+  Parts(const Schedule& schedule, const SumTypes& types) {
+    const std::size_t scratch = schedule.scratch_bytes() * types.scale(Area::kScratch);
+    const std::size_t received = schedule.received_bytes() * types.scale(Area::kReceived);
     partial = round_up(std::max(scratch, received), kLine);
     scratch_begin = partial - scratch;
     total = partial;
-    if (types.partial != types.result) total += algorithm.partial_bytes() * types.scale(Area::kPartial);
+    if (types.partial != types.result) total += schedule.partial_bytes() * types.scale(Area::kPartial);
   }
   std::size_t scratch_begin, partial, total;
 };
@@ -38,15 +38,15 @@ DType SumTypes::of(Area area) const {
   return result;
 }
 
-std::size_t scratch_bytes(const Algorithm& algorithm, const SumTypes& types) {
-  return Parts(algorithm, types).total;
+std::size_t scratch_bytes(const Schedule& schedule, const SumTypes& types) {
+  return Parts(schedule, types).total;
 }
 
-AlgorithmRun::AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slot, ReduceOp op,
-                           const SumTypes& types, Memory memory)
-    : algorithm_(algorithm), carrier_(carrier), slot_(slot), op_(op), types_(types), memory_(memory) {
+ScheduleRun::ScheduleRun(const Schedule& schedule, Carrier& carrier, int slot, ReduceOp op,
+                         const SumTypes& types, Memory memory)
+    : schedule_(schedule), carrier_(carrier), slot_(slot), op_(op), types_(types), memory_(memory) {
   if (memory.input == nullptr) return;
-  const Parts parts(algorithm, types);
+  const Parts parts(schedule, types);
   const auto base = [&](Area area) -> auto& { return bases_[static_cast<std::size_t>(area)]; };
   base(Area::kOutput) = memory.output;
   base(Area::kReceived) = memory.scratch;
@@ -54,18 +54,18 @@ AlgorithmRun::AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slo
   base(Area::kPartial) = types.partial == types.result ? memory.output : memory.scratch + parts.partial;
 }
 
-bool AlgorithmRun::advance() {
+bool ScheduleRun::advance() {
   for (;;) {
     while (!pending_.empty() && carrier_.finished(pending_.back().ticket)) pending_.pop_back();
-    if (!pending_.empty() || round_ == algorithm_.rounds()) return pending_.empty();
+    if (!pending_.empty() || round_ == schedule_.rounds()) return pending_.empty();
     if (round_ >= 0) end_round();
-    if (++round_ < algorithm_.rounds()) begin_round();
+    if (++round_ < schedule_.rounds()) begin_round();
   }
 }
 
-void AlgorithmRun::begin_round() {
+void ScheduleRun::begin_round() {
   now_.clear();
-  algorithm_.write(round_, now_);
+  schedule_.write(round_, now_);
   if (memory_.input != nullptr)
     for (const Copy& each : now_.copies) copy(each);
   // Receives are posted before the sends, so that messages find their memory ready if possible.
@@ -81,12 +81,12 @@ void AlgorithmRun::begin_round() {
   }
 }
 
-void AlgorithmRun::end_round() {
+void ScheduleRun::end_round() {
   if (memory_.input == nullptr) return;
   for (const Sum& each : now_.sums) sum(each);
 }
 
-void AlgorithmRun::copy(const Copy& copy) const {
+void ScheduleRun::copy(const Copy& copy) const {
   const std::byte* source = from(copy.from);
   std::byte* target = to(copy.to);
   if (copy.bytes == 0 || source == target) return;
@@ -99,7 +99,7 @@ void AlgorithmRun::copy(const Copy& copy) const {
          {target, nullptr, is_partial(copy.to)});
 }
 
-void AlgorithmRun::sum(const Sum& sum) {
+void ScheduleRun::sum(const Sum& sum) {
   const std::size_t count = sum.bytes / size_of(types_.result);
   const int n = static_cast<int>(sum.sources.size());
   if (types_.partial == types_.result && sum.tree == nullptr) {
@@ -113,12 +113,12 @@ void AlgorithmRun::sum(const Sum& sum) {
   reduce(op_, types_.result, {terms_.data(), n, sum.tree}, count, {to(sum.to), nullptr, is_partial(sum.to)});
 }
 
-const std::byte* AlgorithmRun::from(const Place& place) const {
+const std::byte* ScheduleRun::from(const Place& place) const {
   if (memory_.input == nullptr || place.area != Area::kInput) return to(place);
   return memory_.input + bytes(place, place.at);
 }
 
-std::byte* AlgorithmRun::to(const Place& place) const {
+std::byte* ScheduleRun::to(const Place& place) const {
   if (memory_.input == nullptr) return nullptr;
   return bases_[static_cast<std::size_t>(place.area)] + bytes(place, place.at);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between hosts by every way that LOCKSTEP_ALGORITHMS can name.
+// Collectives between hosts by every algorithm that LOCKSTEP_ALGORITHMS can name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,19 +36,19 @@ std::vector<int> all_devices(const World& world) {
 
 /// This process's World of a job in which each process is a host, with these rows. Six hosts are so many that
 /// a leader does not tell all others which operation it is in.
-std::unique_ptr<World> world_with(coordination::KeyValueStore& store, Kind kind, Way way) {
+std::unique_ptr<World> world_with(coordination::KeyValueStore& store, Kind kind, Algorithm algorithm) {
   WorldOptions options = child_options(store, 1, /*hosts=*/testing::child_count());
-  options.algorithms = std::string(name_of(kind)) + "=" + std::string(name_of(way));
+  options.algorithms = std::string(name_of(kind)) + "=" + std::string(name_of(algorithm));
   options.job_id = options.algorithms;
   return World::create(std::move(options));
 }
 
 template <class Body>
-void each_way(Body body) {
+void each_algorithm(Body body) {
   for (Kind kind :
        {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kAllToAll, Kind::kBroadcast})
-    for (Way way : kWays)
-      if (is_way_of(way, kind)) body(kind, way);
+    for (Algorithm algorithm : kAlgorithms)
+      if (is_algorithm_of(algorithm, kind)) body(kind, algorithm);
 }
 
 /// Sums that depend on their order come out alike everywhere.
@@ -112,9 +112,9 @@ void expect_what_it_is(World& world, Kind kind, int device) {
 
 LOCKSTEP_CHILD(goes_every_way) {
   FolderStore store(shared_folder());
-  each_way([&](Kind kind, Way way) {
-    SCOPED_TRACE(std::string(name_of(kind)) + " by " + std::string(name_of(way)));
-    const auto world = world_with(store, kind, way);
+  each_algorithm([&](Kind kind, Algorithm algorithm) {
+    SCOPED_TRACE(std::string(name_of(kind)) + " by " + std::string(name_of(algorithm)));
+    const auto world = world_with(store, kind, algorithm);
     ASSERT_NO_FATAL_FAILURE(expect_what_it_is(*world, kind, world->options().process_index));
     if (kind == Kind::kAllReduce) {
       ASSERT_NO_FATAL_FAILURE(expect_the_same_bits(*world));
@@ -123,7 +123,7 @@ LOCKSTEP_CHILD(goes_every_way) {
   });
 }
 
-TEST(WaysBetweenHosts, EachAlgorithm_ComputesItsCollective_WithTheSameBitsOnAll) {
+TEST(AlgorithmsBetweenHosts, EachAlgorithm_ComputesItsCollective_WithTheSameBitsOnAll) {
   for (const auto& result :
        testing::run_processes({.count = 6, .child = "goes_every_way", .deadline = std::chrono::seconds(240)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -138,7 +138,7 @@ LOCKSTEP_CHILD(has_two_devices) {
   });
 }
 
-TEST(WaysBetweenHosts, SeveralMembersOnEachHost_ComputeTheCollective) {
+TEST(AlgorithmsBetweenHosts, SeveralMembersOnEachHost_ComputeTheCollective) {
   for (const auto& result : testing::run_processes(
            {.count = 6, .child = "has_two_devices", .deadline = std::chrono::seconds(240)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
@@ -158,7 +158,7 @@ LOCKSTEP_CHILD(has_ways_of_its_own) {
       HasSubstr("process 0 of 2 and process 1 of 2 have different LOCKSTEP_ALGORITHMS"));
 }
 
-TEST(WaysBetweenHosts, DifferentSettingsOfAlgorithms_AreAnError) {
+TEST(AlgorithmsBetweenHosts, DifferentSettingsOfAlgorithms_AreAnError) {
   for (const auto& result : testing::run_processes(
            {.count = 2, .child = "has_ways_of_its_own", .deadline = std::chrono::seconds(60)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;

@@ -49,15 +49,15 @@ struct Memory {
 };
 
 /// The bytes that an algorithm needs beside its input and output.
-std::size_t scratch_bytes(const Algorithm& algorithm, const SumTypes& types);
+std::size_t scratch_bytes(const Schedule& schedule, const SumTypes& types);
 
 /// The execution of one algorithm by one participant.
-class AlgorithmRun {
+class ScheduleRun {
  public:
   /// `algorithm` and `carrier` must outlive it. Concurrent runs of a participant need different slots, and
   /// begin in the same order on all participants.
-  AlgorithmRun(const Algorithm& algorithm, Carrier& carrier, int slot, ReduceOp op, const SumTypes& types,
-               Memory memory);
+  ScheduleRun(const Schedule& schedule, Carrier& carrier, int slot, ReduceOp op, const SumTypes& types,
+              Memory memory);
 
   /// Does everything that is possible without waiting; returns whether the run is finished. Call it until it
   /// is.
@@ -81,7 +81,7 @@ class AlgorithmRun {
     int participant;
   };
 
-  const Algorithm& algorithm_;
+  const Schedule& schedule_;
   Carrier& carrier_;
   const int slot_;
   const ReduceOp op_;
