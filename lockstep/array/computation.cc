@@ -273,7 +273,7 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
   salt += to_string(options.compiler_options);
   impl->partitioning = since(start);
   return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
-                combine(mesh.fingerprint(), fingerprint(salt)), partitioned.reasons,
+                combine(mesh.fingerprint(), fingerprint(salt)),
                 {options.combine_threshold_bytes, partitioned.kept_gathered_bytes},
                 options.overlap_threshold_bytes);
 }
@@ -410,9 +410,7 @@ void Computation::Impl::take_place() {
 
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const ir::Program& written,
                                                        const ir::AxisEnv& axes, const Mesh& mesh,
-                                                       Fingerprint salt,
-                                                       sharding::CommunicationReasons reasons,
-                                                       sharding::CombineOptions combining,
+                                                       Fingerprint salt, sharding::CombineOptions combining,
                                                        std::optional<std::int64_t> overlap_threshold_bytes) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
@@ -420,7 +418,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   // A compiler that does the collectives itself combines them by itself.
   const bool few = is_few_collectives(written) && !impl->donates && impl->compiler_options.empty();
   if (runtime.native_collectives() || mesh.size() == 1 || few) combining.threshold_bytes = 0;
-  ir::Program per_device = sharding::combine_collectives(written, axes, combining, reasons);
+  ir::Program per_device = sharding::combine_collectives(written, axes, combining);
   // Another order of the program may be compiled to other sums within the device.
   const bool where_of_use = spans_hosts(mesh) && !runtime.reproducible_sums();
   const bool overlaps = !runtime.native_collectives() && (overlap_threshold_bytes || where_of_use);
@@ -428,10 +426,10 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     sharding::OverlapOptions overlapping;
     if (overlap_threshold_bytes)
       overlapping = {.threshold_bytes = *overlap_threshold_bytes, .operations_per_byte = 0};
-    per_device = sharding::overlap_collectives(std::move(per_device), axes, overlapping, reasons);
+    per_device = sharding::overlap_collectives(std::move(per_device), axes, overlapping);
   }
   impl->text.partitioned = sharding::describe(per_device, axes);
-  impl->text.collectives = sharding::communication(per_device, axes, reasons);
+  impl->text.collectives = sharding::communication(per_device, axes);
   impl->counted = cost_of(per_device);
   impl->replicated = runtime.native_collectives() && mesh.size() > 1;
   ir::LoweredProgram lowered =

@@ -114,9 +114,7 @@ class Computation {
   explicit Computation(std::unique_ptr<Impl> impl);
   static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const ir::Program& written,
                                                    const ir::AxisEnv& axes, const Mesh& mesh,
-                                                   Fingerprint salt,
-                                                   sharding::CommunicationReasons reasons = {},
-                                                   sharding::CombineOptions combining = {},
+                                                   Fingerprint salt, sharding::CombineOptions combining = {},
                                                    std::optional<std::int64_t> overlap_threshold_bytes = {});
   void compile_lowered() const;
   std::unique_ptr<Impl> impl_;

@@ -43,11 +43,11 @@ std::string operands_text(std::span<const Aval> avals) {
 }
 
 template <class E>
-[[noreturn]] void rethrow_with_place(const Primitive& primitive, const E& error,
-                                     std::span<const Aval> avals) {
+[[noreturn]] void rethrow_with_place(const Primitive& primitive, const E& error, std::span<const Aval> avals,
+                                     const CallSite& site) {
   const std::string_view operation = OperationScope::current();
   throw E(fmt::format("[{}] {} (operands: {}; at {})", operation.empty() ? primitive.name : operation,
-                      error.what(), operands_text(avals), CallSiteScope::current().to_string()));
+                      error.what(), operands_text(avals), site.to_string()));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
     if (&value.builder() != this) {
       fail<TraceError>(
           "[{}] an operand belongs to another trace (at {}): a traced array has left its function",
-          primitive.name, CallSiteScope::current().to_string());
+          primitive.name, site().to_string());
     }
     varying = both(varying, value.aval().varying);
   }
@@ -118,27 +118,45 @@ std::vector<Value> Builder::emit(const Primitive& primitive, OpParams params, st
     results = primitive.shape(avals, params);
     for (const Aval& aval : results) check_bytes(aval);
   } catch (const ShapeError& error) {
-    rethrow_with_place(primitive, error, avals);
+    rethrow_with_place(primitive, error, avals, site());
   } catch (const DTypeError& error) {
-    rethrow_with_place(primitive, error, avals);
+    rethrow_with_place(primitive, error, avals, site());
   } catch (const ShardingError& error) {
-    rethrow_with_place(primitive, error, avals);
+    rethrow_with_place(primitive, error, avals, site());
   }
 
-  Equation equation{&primitive, std::move(params), {}, {}, in_named_scope(CallSiteScope::current())};
+  for (Aval& aval : results)
+    if (!primitive.sets_varying) aval.varying = varying;
+  Equation equation{&primitive, std::move(params), {}, {}, site()};
+  if (program_.axes.axes().empty()) note_axes(equation);
+  return write(std::move(equation), inputs, std::move(results));
+}
+
+std::vector<Value> Builder::write(Equation equation, std::span<const Value> inputs,
+                                  std::vector<Aval> results) {
+  equation.inputs.clear();
   for (const Value& value : inputs) equation.inputs.push_back(value.var());
+  equation.outputs.clear();
   std::vector<Value> outputs;
   for (Aval& aval : results) {
-    if (!primitive.sets_varying) aval.varying = varying;
-    Var var = static_cast<Var>(program_.variables.size());
+    const Var var = static_cast<Var>(program_.variables.size());
     program_.variables.push_back(std::move(aval));
     equation.outputs.push_back(var);
     outputs.emplace_back(this, var);
   }
-  if (program_.axes.axes().empty()) note_axes(equation);
   program_.equations.push_back(std::move(equation));
   return outputs;
 }
+
+void Builder::explain(std::size_t first, const std::string& reason) {
+  for (Equation& equation : std::span(program_.equations).subspan(first)) {
+    if (equation.primitive->exchange(equation.params).kind.empty()) continue;
+    equation.origin = Origin::kPartitioner;
+    equation.reason = reason;
+  }
+}
+
+CallSite Builder::site() const { return site_ ? *site_ : in_named_scope(CallSiteScope::current()); }
 
 void Builder::note_axes(const Equation& equation) {
   program_.axes = AxisEnv::current().without_mapped();

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/call_site.h"
@@ -20,13 +24,24 @@ struct Primitive;
 /// A variable of a Program: its index in `Program::variables`.
 using Var = std::int32_t;
 
-/// One use of a primitive.
+/// Who wanted an equation.
+enum class Origin : std::uint8_t {
+  kProgram,      ///< the traced function, and what transforms made of it
+  kPartitioner,  ///< the partitioner: a collective that it added
+};
+
+/// One use of a primitive, and where it comes from. Whoever copies, moves or changes an equation keeps the
+/// latter.
 struct Equation {
   const Primitive* primitive = nullptr;
   OpParams params;
   std::vector<Var> inputs;
   std::vector<Var> outputs;
   CallSite site;  ///< the user's line
+  Origin origin = Origin::kProgram;
+
+  /// Why a collective is needed, for explain(): CommunicationLine::reason. Nothing is decided by it.
+  std::string reason = {};
 };
 
 /// A traced computation: typed, in static single assignment form, without references to other data. JAX calls
@@ -50,7 +65,7 @@ struct Program {
 using lockstep::to_string;
 
 /// The program as text, one equation a line. It is the same for the same computation, whatever its call
-/// sites.
+/// sites and reasons.
 ///   { step(a:f32[4], b:f32[4])
 ///     c:f32[4] = add a b
 ///     return c }
@@ -86,6 +101,12 @@ class Builder {
   /// with the operation, the operands and the user's line.
   std::vector<Value> emit(const Primitive& primitive, OpParams params, std::span<const Value> inputs);
 
+  /// Adds an equation as it is, except that it gets these operands, and results with these avals.
+  std::vector<Value> write(Equation equation, std::span<const Value> inputs, std::vector<Aval> results);
+
+  /// The collectives among the equations from place `first` on are the partitioner's, for this reason.
+  void explain(std::size_t first, const std::string& reason);
+
   const Aval& aval(Var var) const { return program_.aval(var); }
   const Program& program() const { return program_; }
 
@@ -93,9 +114,28 @@ class Builder {
   Program finish(std::span<const Value> outputs);
 
  private:
+  friend class EquationsAt;
+  CallSite site() const;
   void note_axes(const Equation& equation);
 
   Program program_;
+  std::optional<CallSite> site_;  // if set, that of new equations
+};
+
+/// While this object exists, `Builder::emit` gives equations this call site, known or not, whatever scopes
+/// were open before: for a program that is made of another one. The innermost of a builder counts.
+class EquationsAt {
+ public:
+  EquationsAt(Builder& builder, const CallSite& site)
+      : builder_(builder), outer_(std::exchange(builder.site_, site)), scope_(site) {}
+  ~EquationsAt() { builder_.site_ = outer_; }
+  EquationsAt(const EquationsAt&) = delete;
+  EquationsAt& operator=(const EquationsAt&) = delete;
+
+ private:
+  Builder& builder_;
+  const std::optional<CallSite> outer_;
+  const CallSiteScope scope_;  // for errors of rules
 };
 
 /// Like `Builder::emit`, for values of one builder; there must be at least one operand.

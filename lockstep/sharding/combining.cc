@@ -14,7 +14,7 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/sharding/held_programs.h"
+#include "lockstep/program/rewriter.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -44,23 +44,20 @@ std::int64_t& at(Shape& shape, std::int64_t dimension) { return shape[static_cas
 class Combining {
  public:
   Combining(const ir::Program& program, const ir::AxisEnv& axes, const CombineOptions& options)
-      : program_(program), axes_(axes), options_(options), waits_(program.variables.size()) {}
+      : program_(program),
+        axes_(axes),
+        options_(options),
+        rewriter_(program,
+                  [this](const ir::Program& held) { return Combining(held, axes_, options_).run(); }),
+        waits_(program.variables.size()) {}
 
-  /// `self` is the program that `given` knows it by; null: the outermost.
-  ir::Program run(const ir::Program* self, const CommunicationReasons& given) {
-    self_ = self;
-    given_ = &given;
-    result_ = program_;
-    result_.equations.clear();
+  /// None where nothing changes.
+  std::optional<ir::Program> run() {
     std::vector<std::size_t> left(program_.equations.size());
     std::iota(left.begin(), left.end(), 0);
     while (!left.empty()) left = wave(left);
-    return std::move(result_);
+    return rewriter_.finish();
   }
-
-  /// The reasons of the written equations, by their places; and of those in the programs that they hold.
-  std::map<std::size_t, std::string> reasons;
-  CommunicationReasons reasons_within;
 
  private:
   struct Bucket {
@@ -96,7 +93,7 @@ class Combining {
         if (gathers && (gathered > 0 || !later.empty()))
           wait(e);
         else
-          write(e);
+          rewriter_.keep(e);
         continue;
       }
       if (gathers) gathered += bytes;
@@ -144,57 +141,38 @@ class Combining {
     return Key(p, std::move(axes), aval.dtype, aval.weak_type);
   }
 
-  /// Writes an equation as it is, with its reason.
-  void write(std::size_t e) {
-    ir::Equation equation = program_.equations[e];
-    rewrite_held(equation, reasons_within, [&](const ir::Program& held, CommunicationReasons& found) {
-      Combining inner(held, axes_, options_);
-      ir::Program combined = inner.run(&held, *given_);
-      found = std::move(inner.reasons_within);
-      for (auto& [place, reason] : inner.reasons) found[{nullptr, place}] = std::move(reason);
-      return std::optional(std::move(combined));
-    });
-    if (auto reason = given_->find({self_, e}); reason != given_->end())
-      reasons[result_.equations.size()] = reason->second;
-    result_.equations.push_back(std::move(equation));
+  ir::Value add(const ir::Primitive& primitive, ir::OpParams params, std::span<const ir::Value> operands,
+                Aval result) {
+    return rewriter_.add({.primitive = &primitive, .params = std::move(params), .site = site_}, operands,
+                         std::move(result));
   }
 
-  ir::Var add(const ir::Primitive& primitive, ir::OpParams params, std::vector<ir::Var> inputs, Shape shape,
-              ir::Var like, std::optional<ir::Var> to = std::nullopt) {
-    if (!to) {
-      Aval aval = result_.aval(like);
-      aval.shape = std::move(shape);
-      to = static_cast<ir::Var>(result_.variables.size());
-      result_.variables.push_back(std::move(aval));
-    }
-    result_.equations.push_back({&primitive, std::move(params), std::move(inputs), {*to}, site_});
-    return *to;
+  static Aval with_shape(Aval aval, Shape shape) {
+    aval.shape = std::move(shape);
+    return aval;
   }
 
-  ir::Var in_dtype(ir::Var var, const Aval& like) {
-    const Aval& from = result_.aval(var);
-    if (from.dtype == like.dtype) return var;
-    Aval aval = from;
-    aval.dtype = like.dtype;
-    aval.weak_type = like.weak_type;
-    const auto to = static_cast<ir::Var>(result_.variables.size());
-    result_.variables.push_back(std::move(aval));
-    result_.equations.push_back(
-        {&ir::bitcast_convert_type_p(), ir::OpParams::of(ir::BitcastParams{like.dtype}), {var}, {to}, site_});
-    return to;
+  ir::Value in_dtype(const ir::Value& x, DType dtype, bool weak_type) {
+    Aval aval = x.aval();
+    if (aval.dtype == dtype) return x;
+    aval.dtype = dtype;
+    aval.weak_type = weak_type;
+    return add(ir::bitcast_convert_type_p(), ir::OpParams::of(ir::BitcastParams{dtype}), {&x, 1},
+               std::move(aval));
   }
 
-  ir::Var reshaped(ir::Var var, Shape shape, std::optional<ir::Var> to = std::nullopt) {
-    if (!to && result_.aval(var).shape == shape) return var;
+  ir::Value reshaped(const ir::Value& x, Shape shape) {
+    if (x.aval().shape == shape) return x;
     ir::OpParams params = ir::OpParams::of(ir::ReshapeParams{shape});
-    return add(ir::reshape_p(), std::move(params), {var}, std::move(shape), var, to);
+    return add(ir::reshape_p(), std::move(params), {&x, 1}, with_shape(x.aval(), std::move(shape)));
   }
 
-  ir::Var transposed(ir::Var var, const std::vector<std::int64_t>& order) {
-    if (std::ranges::is_sorted(order)) return var;
+  ir::Value transposed(const ir::Value& x, const std::vector<std::int64_t>& order) {
+    if (std::ranges::is_sorted(order)) return x;
     Shape shape;
-    for (std::int64_t d : order) shape.push_back(result_.aval(var).shape[static_cast<std::size_t>(d)]);
-    return add(ir::transpose_p(), ir::OpParams::of(ir::TransposeParams{order}), {var}, std::move(shape), var);
+    for (std::int64_t d : order) shape.push_back(x.aval().shape[static_cast<std::size_t>(d)]);
+    return add(ir::transpose_p(), ir::OpParams::of(ir::TransposeParams{order}), {&x, 1},
+               with_shape(x.aval(), std::move(shape)));
   }
 
   /// 0, 1, ..., rank - 1 with dimension `from` taken out and put in as dimension `to`.
@@ -209,33 +187,33 @@ class Combining {
   /// The data that a collective over n devices exchanges, in a shape that can be concatenated with others
   /// along the last dimension: for a reduction [elements], a reduce-scatter [n, elements], an all-gather [1,
   /// elements].
-  ir::Var flat(const ir::Equation& equation, std::int64_t n) {
-    const ir::Var var = equation.inputs[0];
-    Shape shape = program_.aval(var).shape;
+  ir::Value flat(const ir::Equation& equation, std::int64_t n) {
+    const ir::Value x = rewriter_[equation.inputs[0]];
+    const Shape& shape = x.aval().shape;
     const std::int64_t count = num_elements(shape);
-    if (equation.primitive == &ir::all_gather_p()) return reshaped(var, {1, count});
-    if (equation.primitive != &ir::psum_scatter_p()) return reshaped(var, {count});
+    if (equation.primitive == &ir::all_gather_p()) return reshaped(x, {1, count});
+    if (equation.primitive != &ir::psum_scatter_p()) return reshaped(x, {count});
     const std::int64_t d = equation.params.as<ir::GatherParams>().dimension;
     Shape parts = shape;
     at(parts, d) /= n;
     parts.insert(parts.begin() + d, n);
     const std::size_t rank = parts.size();
-    return reshaped(d == 0 ? var : transposed(reshaped(var, std::move(parts)), moving(rank, d, 0)),
+    return reshaped(d == 0 ? x : transposed(reshaped(x, std::move(parts)), moving(rank, d, 0)),
                     {n, count / n});
   }
 
   /// From the combined collective's result, that of one whose elements begin at `begin`.
-  void unflatten(const ir::Equation& equation, std::int64_t n, ir::Var all, std::int64_t begin,
+  void unflatten(const ir::Equation& equation, std::int64_t n, const ir::Value& all, std::int64_t begin,
                  std::int64_t count) {
-    const ir::Var to = equation.outputs[0];
-    Shape shape = result_.aval(all).shape;
+    const Aval& result = program_.aval(equation.outputs[0]);
+    Shape shape = all.aval().shape;
     std::vector<std::int64_t> start(shape.size()), limit = shape, strides(shape.size(), 1);
     start.back() = begin;
     limit.back() = begin + count;
     shape.back() = count;
-    ir::Var part = add(ir::slice_p(), ir::OpParams::of(ir::SliceParams{start, limit, strides}), {all},
-                       std::move(shape), all);
-    part = in_dtype(part, program_.aval(to));
+    ir::Value part = add(ir::slice_p(), ir::OpParams::of(ir::SliceParams{start, limit, strides}), {&all, 1},
+                         with_shape(all.aval(), std::move(shape)));
+    part = in_dtype(part, result.dtype, result.weak_type);
     if (equation.primitive == &ir::all_gather_p()) {
       Shape gathered = program_.aval(equation.inputs[0]).shape;
       gathered.insert(gathered.begin(), n);
@@ -243,13 +221,15 @@ class Combining {
       const std::int64_t d = equation.params.as<ir::GatherParams>().dimension;
       part = transposed(reshaped(part, std::move(gathered)), moving(rank, 0, d));
     }
-    reshaped(part, program_.aval(to).shape, to);
+    rewriter_.replace(
+        equation.outputs[0],
+        add(ir::reshape_p(), ir::OpParams::of(ir::ReshapeParams{result.shape}), {&part, 1}, result));
   }
 
   void flush(Bucket& full) {
     const Bucket bucket = std::exchange(full, {});
     for (std::size_t e : bucket.members) set_waiting(program_.equations[e], false);
-    if (bucket.members.size() == 1) write(bucket.members.front());
+    if (bucket.members.size() == 1) rewriter_.keep(bucket.members.front());
     if (bucket.members.size() > 1) write_combined(bucket.members);
   }
 
@@ -262,35 +242,34 @@ class Combining {
     const bool is_mixed = std::ranges::any_of(members, [&](std::size_t e) {
       return program_.aval(program_.equations[e].inputs[0]).dtype != program_.aval(first.inputs[0]).dtype;
     });
-    std::vector<ir::Var> parts;
+    std::vector<ir::Value> parts;
     std::vector<std::int64_t> counts;
     std::string reason = fmt::format("{} in one:", members.size());
     for (std::size_t e : members) {
       const ir::Equation& equation = program_.equations[e];
       site_ = equation.site;
-      parts.push_back(flat(equation, n));
-      if (is_mixed) {
-        const Aval& aval = result_.aval(parts.back());
-        parts.back() = in_dtype(parts.back(), {bits_of(aval.dtype), {}});
-      }
-      counts.push_back(result_.aval(parts.back()).shape.back());
+      ir::Value part = flat(equation, n);
+      if (is_mixed) part = in_dtype(part, bits_of(part.aval().dtype), false);
+      parts.push_back(part);
+      counts.push_back(part.aval().shape.back());
       const Aval& aval = program_.aval(equation.inputs[0]);
       reason +=
           fmt::format("\n    {} at {}", to_string(Aval{aval.dtype, aval.shape}), equation.site.to_string());
-      if (auto own = given_->find({self_, e}); own != given_->end()) reason += "\n      " + own->second;
+      if (!equation.reason.empty()) reason += "\n      " + equation.reason;
     }
     site_ = first.site;
-    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-    Shape shape = result_.aval(parts.front()).shape;
-    shape.back() = total;
-    const auto last = static_cast<std::int64_t>(shape.size()) - 1;
-    const ir::Var all =
-        add(ir::concatenate_p(), ir::OpParams::of(ir::ConcatenateParams{last}), parts, shape, parts.front());
-    reasons[result_.equations.size()] = std::move(reason);
-    if (!reduces) at(shape, 0) = first.primitive == &ir::all_gather_p() ? n : 1;
-    const ir::Var exchanged =
-        add(*first.primitive, reduces ? first.params : ir::OpParams::of(ir::GatherParams{axes, n, 0}), {all},
-            shape, all);
+    Aval aval = parts.front().aval();
+    const auto last = static_cast<std::int64_t>(aval.shape.size()) - 1;
+    aval.shape.back() = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    const ir::Value all =
+        add(ir::concatenate_p(), ir::OpParams::of(ir::ConcatenateParams{last}), parts, aval);
+    ir::Equation one = first;
+    one.reason = std::move(reason);
+    if (!reduces) {
+      one.params = ir::OpParams::of(ir::GatherParams{axes, n, 0});
+      at(aval.shape, 0) = first.primitive == &ir::all_gather_p() ? n : 1;
+    }
+    const ir::Value exchanged = rewriter_.add(std::move(one), {&all, 1}, std::move(aval));
     std::int64_t begin = 0;
     for (std::size_t k = 0; k < members.size(); ++k) {
       site_ = program_.equations[members[k]].site;
@@ -302,9 +281,7 @@ class Combining {
   const ir::Program& program_;
   const ir::AxisEnv& axes_;
   const CombineOptions options_;
-  const ir::Program* self_ = nullptr;
-  const CommunicationReasons* given_ = nullptr;
-  ir::Program result_;
+  ir::Rewriter rewriter_;
   std::vector<bool> waits_;  // which variables are not written yet
   std::map<Key, Bucket> buckets_;
   CallSite site_;  // of the equations that are written
@@ -312,14 +289,10 @@ class Combining {
 
 }  // namespace
 
-ir::Program combine_collectives(const ir::Program& program, const ir::AxisEnv& axes,
-                                const CombineOptions& options, CommunicationReasons& reasons) {
+ir::Program combine_collectives(ir::Program program, const ir::AxisEnv& axes, const CombineOptions& options) {
   if (options.threshold_bytes == 0) return program;
-  Combining combining(program, axes, options);
-  ir::Program result = combining.run(nullptr, reasons);
-  reasons = std::move(combining.reasons_within);
-  for (auto& [place, reason] : combining.reasons) reasons[{nullptr, place}] = std::move(reason);
-  return result;
+  return rewritten(std::move(program),
+                   [&](const ir::Program& outermost) { return Combining(outermost, axes, options).run(); });
 }
 
 }  // namespace lockstep::sharding

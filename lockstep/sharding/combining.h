@@ -5,7 +5,6 @@
 
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
-#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/limits.h"
 
 namespace lockstep::sharding {
@@ -23,7 +22,6 @@ struct CombineOptions {
 /// of at most `threshold_bytes` on a device. All-gathers may have different dtypes of the same size.
 /// Equations that need their results move behind the combined collective. Larger all-gathers, and those that
 /// were added by gather_again.h, stay behind these equations.
-ir::Program combine_collectives(const ir::Program& program, const ir::AxisEnv& axes,
-                                const CombineOptions& options, CommunicationReasons& reasons);
+ir::Program combine_collectives(ir::Program program, const ir::AxisEnv& axes, const CombineOptions& options);
 
 }  // namespace lockstep::sharding

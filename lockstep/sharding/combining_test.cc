@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/sharding/combining.h"
+#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/limits.h"
 
 #include <gmock/gmock.h>
@@ -27,10 +28,9 @@ const ir::AxisEnv& axes() {
 /// The collectives of what comes out: "all-reduce 512 B over x".
 std::vector<std::string> combined(const ir::Program& program, std::int64_t threshold = kCombineThresholdBytes,
                                   std::int64_t gathered = kKeptGatheredBytes) {
-  CommunicationReasons reasons;
   std::vector<std::string> all;
   for (const CommunicationLine& line :
-       communication(combine_collectives(program, axes(), {threshold, gathered}, reasons), axes())) {
+       communication(combine_collectives(program, axes(), {threshold, gathered}), axes())) {
     std::string over;
     for (const std::string& axis : line.axes) over += (over.empty() ? "" : ",") + axis;
     all.push_back(line.kind + " " + bytes_text(line.bytes) + " over " + over);
@@ -127,9 +127,9 @@ TEST(CombineCollectives, TheReason_NamesEachCombinedCollective) {
   ir::Program program = program_of({{64}, {8, 4}}, [](const std::vector<ir::Value>& in) {
     return std::vector<ir::Value>{ir::lax::psum(in[0], {"x"}), ir::lax::psum(in[1], {"x"})};
   });
-  CommunicationReasons reasons = {{{nullptr, 1}, "because of the batch"}};
-  const ir::Program one = combine_collectives(program, axes(), {}, reasons);
-  const std::vector<CommunicationLine> lines = communication(one, axes(), reasons);
+  program.equations[1].reason = "because of the batch";
+  const std::vector<CommunicationLine> lines =
+      communication(combine_collectives(program, axes(), {}), axes());
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_THAT(lines[0].reason, HasSubstr("2 in one:\n    f32[64] at "));
   EXPECT_THAT(lines[0].reason, HasSubstr("\n    f32[8,4] at "));

@@ -26,16 +26,12 @@ std::string CommunicationLine::to_string() const {
   return *times == 1 ? text : text + fmt::format(", {} times", *times);
 }
 
-namespace {
-
-/// The lines of a program that another one holds, unless `self` is null.
-std::vector<CommunicationLine> lines_of(const ir::Program& program, const ir::Program* self,
-                                        const ir::AxisEnv& axes, const CommunicationReasons& reasons) {
+std::vector<CommunicationLine> communication(const ir::Program& partitioned, const ir::AxisEnv& axes) {
   std::vector<CommunicationLine> lines;
-  for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    const ir::Equation& equation = program.equations[e];
+  for (std::size_t e = 0; e < partitioned.equations.size(); ++e) {
+    const ir::Equation& equation = partitioned.equations[e];
     for (const ir::NestedProgram& nested : ir::programs_of(equation)) {
-      for (CommunicationLine& line : lines_of(*nested.program, nested.program.get(), axes, reasons)) {
+      for (CommunicationLine& line : communication(*nested.program, axes)) {
         line.equation = e;
         line.times = line.times && nested.times ? std::optional(*line.times * *nested.times) : std::nullopt;
         lines.push_back(std::move(line));
@@ -48,19 +44,12 @@ std::vector<CommunicationLine> lines_of(const ir::Program& program, const ir::Pr
     line.kind = found.kind;
     line.axes = found.axes;
     line.num_devices = axes.size(found.axes);
-    for (ir::Var var : equation.inputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
-    for (ir::Var var : equation.outputs) line.bytes = std::max(line.bytes, program.aval(var).bytes());
+    for (ir::Var var : equation.inputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
+    for (ir::Var var : equation.outputs) line.bytes = std::max(line.bytes, partitioned.aval(var).bytes());
     line.site = equation.site;
-    if (auto found = reasons.find({self, e}); found != reasons.end()) line.reason = found->second;
+    line.reason = equation.reason;
   }
   return lines;
-}
-
-}  // namespace
-
-std::vector<CommunicationLine> communication(const ir::Program& partitioned, const ir::AxisEnv& axes,
-                                             const CommunicationReasons& reasons) {
-  return lines_of(partitioned, nullptr, axes, reasons);
 }
 
 std::string explain(const std::vector<CommunicationLine>& lines) {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/program/axis_env.h"
@@ -13,14 +10,9 @@
 
 namespace lockstep::sharding {
 
-/// The reason of each collective, by the program that contains it (null: the outermost) and the position of
-/// its equation there.
-using CommunicationReasons = std::map<std::pair<const ir::Program*, std::size_t>, std::string>;
-
 /// The collectives of a program and of the programs in its equations, in order; for branches, those of all
 /// branches. Collectives over a single device do nothing and are left out.
-std::vector<CommunicationLine> communication(const ir::Program& partitioned, const ir::AxisEnv& axes,
-                                             const CommunicationReasons& reasons = {});
+std::vector<CommunicationLine> communication(const ir::Program& partitioned, const ir::AxisEnv& axes);
 
 /// The program's text. Each collective is followed by "  # " and its line; the last line has the totals:
 ///   # 2 collectives, 1.2 MiB on each device

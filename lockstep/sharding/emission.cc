@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -13,6 +12,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/rewriter.h"
 #include "lockstep/sharding/windows.h"
 
 namespace lockstep::sharding {
@@ -52,42 +52,33 @@ Partitioned Emission::run(std::span<const std::optional<PartitionSpec>> out_spec
   std::vector<ir::Value> outputs;
   for (std::size_t i = 0; i < global_.outputs.size(); ++i) {
     const ir::Var var = global_.outputs[i];
-    site_ = defining_site(var);
+    const ir::EquationsAt at(builder_, defining_site(var));
     Split split = out_specs[i] ? grid_.split(*out_specs[i], wanted(var).size()) : cheap_split(var);
     outputs.push_back(get(var, {split}, [&](const Layout& from) {
       return move_text(fmt::format("result {} of the program", i), global_.aval(var), from, split, grid_) +
              ": the result must be split so";
     }));
     result.out_specs.push_back(out_specs[i] ? *out_specs[i] : grid_.spec(split));
-    sites_.resize(builder_.program().equations.size(), site_);
   }
-  result.program = without_varying(builder_.finish(outputs), result.reasons);
+  result.program = without_varying(builder_.finish(outputs));
   result.warnings = std::move(warnings_);
   return result;
 }
 
-std::shared_ptr<const ir::Program> Emission::run_within(const std::vector<Layout>& inputs,
-                                                        const std::vector<Layout>& outputs,
-                                                        CommunicationReasons& reasons) {
-  CallSiteReset reset;
+ir::Program Emission::run_within(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) add_input(body_.inputs[i], inputs[i]);
   emit_steps();
   std::vector<ir::Value> values;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const ir::Var var = body_.outputs[k];
-    site_ = defining_site(var);
+    const ir::EquationsAt at(builder_, defining_site(var));
     values.push_back(get(var, outputs[k], [&](const Layout& from) {
       return move_text(fmt::format("result {} of {}", k, body_.name), global_.aval(var), from,
                        outputs[k].split, grid_) +
              ": so it goes on";
     }));
-    sites_.resize(builder_.program().equations.size(), site_);
   }
-  CommunicationReasons within;
-  auto program = std::make_shared<const ir::Program>(without_varying(builder_.finish(values), within));
-  for (auto& [place, reason] : within)
-    reasons[{place.first ? place.first : program.get(), place.second}] = std::move(reason);
-  return program;
+  return without_varying(builder_.finish(values));
 }
 
 void Emission::add_input(ir::Var var, const Layout& layout) {
@@ -100,12 +91,12 @@ void Emission::add_input(ir::Var var, const Layout& layout) {
 
 void Emission::emit_steps() {
   for (const FlatBody::Step& step : body_.steps) {
-    site_ = step.nested ? step.nested->site : plan_.equations[step.place].equation->site;
+    const ir::EquationsAt at(builder_,
+                             step.nested ? step.nested->site : plan_.equations[step.place].equation->site);
     if (step.nested)
       emit_nested(step);
     else
       emit(plan_.equations[step.place]);
-    sites_.resize(builder_.program().equations.size(), site_);
   }
 }
 
@@ -159,8 +150,9 @@ ir::Value Emission::get(ir::Var var, const Layout& to, const Why& why) {
       } else if (now.layout.partial) {
         put_together(var, now, *step);
       } else {
+        const std::size_t first = builder_.program().equations.size();
         now.value = resharder_.exchange(now.value, *step);
-        note(reason.empty() ? reason = why(from) : reason);
+        builder_.explain(first, reason.empty() ? reason = why(from) : reason);
       }
       now.layout = step->apply(std::move(now.layout), grid_);
       now.is_exchanged = now.is_exchanged || step->is_collective();
@@ -180,18 +172,10 @@ ir::Value Emission::written_full(ir::Var var, const Split& split) {
 
 void Emission::put_together(ir::Var var, Version& now, const ReshardStep& step) {
   const Partly& of = partly_.at(var);
-  sites_.resize(builder_.program().equations.size(), site_);
-  {
-    CallSiteScope site(of.site);
-    now.value = resharder_.exchange(now.value, step);
-  }
-  sites_.resize(builder_.program().equations.size(), of.site);
-  const std::vector<ir::Equation>& written = builder_.program().equations;
-  for (std::size_t e = written.size(); e-- > 0;) {
-    if (written[e].primitive->exchange(written[e].params).kind.empty()) continue;
-    reasons_[e] = of.reason;
-    return;
-  }
+  const std::size_t first = builder_.program().equations.size();
+  const ir::EquationsAt at(builder_, of.site);
+  now.value = resharder_.exchange(now.value, step);
+  builder_.explain(first, of.reason);
 }
 
 Split Emission::cheap_split(ir::Var var) {
@@ -202,7 +186,6 @@ Split Emission::cheap_split(ir::Var var) {
 void Emission::place(const ir::Equation& equation) {
   const ir::Var from = equation.inputs[0], to = equation.outputs[0];
   const Split given = placed_split(equation, grid_, global_.aval(to).shape);
-  CallSiteScope site(equation.site);
   auto brought = [&](const Split& needed, const char* what) {
     return get(from, {needed}, [&](const Layout& now) {
       return move_text(what, global_.aval(from), now, needed, grid_) + ": so its spec asks";
@@ -232,7 +215,6 @@ void Emission::emit(const RuledEquation& ruled) {
   const std::vector<Axes>& factors = choice.factors;
   ChosenEquation chosen{global_, grid_, ruled, choice, plan_.wanted};
   chosen.compare([&](std::size_t i, const Layout& needed) { return bringing(equation.inputs[i], needed); });
-  CallSiteScope site(equation.site);
   std::vector<ir::Value> operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const ir::Var var = equation.inputs[i];
@@ -242,11 +224,7 @@ void Emission::emit(const RuledEquation& ruled) {
   }
   const std::size_t before = builder_.program().equations.size();
   const std::vector<ir::Value> results = written(ruled, factors, operands);
-  const std::vector<ir::Equation>& equations = builder_.program().equations;
-  for (std::size_t e = before; e < equations.size(); ++e) {
-    if (ruled.rule.write && !equations[e].primitive->exchange(equations[e].params).kind.empty())
-      reasons_[e] = chosen.reason_of_exchange();
-  }
+  if (ruled.rule.write) builder_.explain(before, chosen.reason_of_exchange());
   for (std::size_t i = 0; i < results.size(); ++i) {
     Layout layout = with(ruled.result_layout(i, factors), passing.partial);
     if (layout.partial) partly_[equation.outputs[i]] = why_partial(chosen, i, passing);
@@ -370,32 +348,21 @@ CallSite Emission::defining_site(ir::Var var) const {
   return {};
 }
 
-ir::Program Emission::without_varying(ir::Program program, CommunicationReasons& reasons) const {
-  std::vector<ir::Var> same(program.variables.size());
-  for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<ir::Var>(v);
-  auto rename = [&same](std::vector<ir::Var>& vars) {
-    for (ir::Var& var : vars) var = same[static_cast<std::size_t>(var)];
-  };
-  const std::vector<bool> needed = needed_equations(program);
-  std::vector<ir::Equation> kept;
-  for (std::size_t e = 0; e < program.equations.size(); ++e) {
-    if (!needed[e]) continue;
-    ir::Equation& equation = program.equations[e];
-    rename(equation.inputs);
-    equation.site = sites_[e];
-    if (equation.primitive == &ir::pvary_p()) {
-      same[static_cast<std::size_t>(equation.outputs[0])] = equation.inputs[0];
-      continue;
-    }
-    if (auto reason = reasons_.find(e); reason != reasons_.end())
-      reasons[{nullptr, kept.size()}] = reason->second;
-    kept.push_back(std::move(equation));
-  }
-  reasons.insert(within_.begin(), within_.end());
-  program.equations = std::move(kept);
-  rename(program.outputs);
+ir::Program Emission::without_varying(ir::Program program) const {
   for (Aval& aval : program.variables) aval.varying.clear();
-  return program;
+  const std::vector<bool> needed = needed_equations(program);
+  return rewritten(std::move(program), [&](const ir::Program& varying) {
+    ir::Rewriter rewriter(varying);
+    for (std::size_t e = 0; e < varying.equations.size(); ++e) {
+      const ir::Equation& equation = varying.equations[e];
+      if (!needed[e]) continue;
+      if (equation.primitive == &ir::pvary_p())
+        rewriter.replace(equation.outputs[0], rewriter[equation.inputs[0]]);
+      else
+        rewriter.keep(e);
+    }
+    return rewriter.finish();
+  });
 }
 
 }  // namespace lockstep::sharding

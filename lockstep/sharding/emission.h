@@ -55,9 +55,7 @@ class Emission {
   Partitioned run(std::span<const std::optional<PartitionSpec>> out_specs);
 
   /// Writes the program of an equation, with these layouts of its inputs and outputs.
-  std::shared_ptr<const ir::Program> run_within(const std::vector<Layout>& inputs,
-                                                const std::vector<Layout>& outputs,
-                                                CommunicationReasons& reasons);
+  ir::Program run_within(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs);
 
  private:
   struct Version {
@@ -84,7 +82,6 @@ class Emission {
   struct Written {
     std::shared_ptr<const ir::Program> program;
     std::vector<Layout> inputs, outputs;
-    CommunicationReasons reasons;
     std::vector<std::string> warnings;
     struct Sum {
       std::size_t in, out;
@@ -174,9 +171,6 @@ class Emission {
   /// reason and call site of the equation that made the variable partial.
   void put_together(ir::Var var, Version& now, const ReshardStep& step);
 
-  /// Stores the reason of the last equation, which is a collective.
-  void note(std::string reason) { reasons_[builder_.program().equations.size() - 1] = std::move(reason); }
-
   /// The wanted split if it is free, else the split in which the variable was computed.
   Split cheap_split(ir::Var var);
 
@@ -232,9 +226,8 @@ class Emission {
 
   CallSite defining_site(ir::Var var) const;
 
-  /// Removes pvary equations and the marks of varying axes, which are not needed after partitioning. The
-  /// equations get the call sites of those that they came from, whatever scope surrounds the partitioner.
-  ir::Program without_varying(ir::Program program, CommunicationReasons& reasons) const;
+  /// Removes pvary equations and the marks of varying axes, which are not needed after partitioning.
+  ir::Program without_varying(ir::Program program) const;
 
   /// The equations that an output needs or that have an effect; all if nothing was computed again.
   std::vector<bool> needed_equations(const ir::Program& program) const;
@@ -246,14 +239,10 @@ class Emission {
   ir::Builder builder_;
   Resharder resharder_;
   std::vector<std::vector<Version>> versions_;  // of each global variable; the first is as it was computed
-  std::vector<CallSite> sites_;                 // of each equation in the builder
-  std::map<std::size_t, std::string> reasons_;  // by the place in the builder
   std::map<ir::Var, Partly> partly_;            // of global variables that are partial
   std::map<ir::Var, std::vector<Layout>> brought_;  // what was brought by collectives to these layouts
-  CallSite site_;                                   // of the step that is written
   std::string instead_of_;                          // the move that computing a value again replaces
   bool computed_again_ = false;                     // some value, so that its first version may be unused
-  CommunicationReasons within_;                     // of the programs that its equations hold
   std::vector<std::string> warnings_;
 };
 

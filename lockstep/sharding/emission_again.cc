@@ -39,10 +39,8 @@ void Emission::compute_again(ir::Var var, const std::vector<Axes>& factors, cons
     }));
   }
   instead_of_ = outer;
-  sites_.resize(builder_.program().equations.size(), site_);
-  CallSiteScope site(equation.site);
+  const ir::EquationsAt at(builder_, equation.site);
   const ir::Value value = written(ruled, factors, operands).front();
-  sites_.resize(builder_.program().equations.size(), equation.site);
   add_version(var, ruled.result_layout(0, factors), value);
   computed_again_ = true;
 }

@@ -112,7 +112,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
                                          std::vector<Layout> outputs, const LoopValues& values) {
   Written written{.inputs = inputs, .outputs = outputs};
   Emission first(plan_, body);
-  written.program = first.run_within(inputs, outputs, written.reasons);
+  written.program = std::make_shared<const ir::Program>(first.run_within(inputs, outputs));
   written.warnings = std::move(first.warnings_);
   std::vector<Written::Sum> sums = first.sums_behind(values, inputs);
   std::vector<Brought> brought = first.brought_before(values);
@@ -121,7 +121,7 @@ Emission::Written Emission::write_within(const FlatBody& body, std::vector<Layou
     for (const Written::Sum& sum : sums) inputs[sum.in].partial = outputs[sum.out].partial = sum.partial;
     Emission again(plan_, body);
     Written other{.inputs = inputs, .outputs = outputs};
-    other.program = again.run_within(inputs, outputs, other.reasons);
+    other.program = std::make_shared<const ir::Program>(again.run_within(inputs, outputs));
     other.warnings = std::move(again.warnings_);
     const std::size_t before = sums.size();
     std::erase_if(sums, [&](Written::Sum& sum) {
@@ -196,13 +196,11 @@ void Emission::emit_nested(const FlatBody::Step& step) {
         if (use.to_program == Link::kEquation) partly_[equation.outputs[use.to]] = sum.why;
       }
     }
-    within_.merge(each.reasons);
     warnings_.insert(warnings_.end(), each.warnings.begin(), each.warnings.end());
     programs.push_back(std::move(each.program));
   }
   std::vector<Layout> given = layouts(operands), got = layouts(results);
   take_layouts(step, links, written, given, got);
-  CallSiteScope site(equation.site);
   std::vector<ir::Value> values;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const ir::Var var = equation.inputs[i];

@@ -67,7 +67,7 @@ TEST(Enlarged, TheChosenWay_IsExplainedWithTheOthersCosts) {
       program_of({kRows, kScale}, [](auto in) { return ir::lax::mul(in[0], over_features(in[1], in[0])); });
   const PartitionOptions options{kOfFour, {P("data"), P("data")}, {std::nullopt}};
   const Partitioned partitioned = partition(program, options);
-  const auto lines = communication(partitioned.program, kOfFour, partitioned.reasons);
+  const auto lines = communication(partitioned.program, kOfFour);
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(
       lines[0].reason,

@@ -13,8 +13,9 @@
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
-#include "lockstep/sharding/held_programs.h"
+#include "lockstep/sharding/communication_line.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -25,20 +26,13 @@ class GatheringAgain {
   GatheringAgain(const ir::Program& program, std::int64_t kept_bytes, std::size_t soon)
       : program_(program), kept_bytes_(kept_bytes), soon_(soon) {}
 
-  /// `self` is the program that `given` knows it by; null: the outermost.
-  ir::Program run(const ir::Program* self, const CommunicationReasons& given) {
-    self_ = self;
-    given_ = &given;
+  /// None where nothing changes.
+  std::optional<ir::Program> run() {
     find_ways();
     find_gaps();
     choose();
-    write();
-    return std::move(result_);
+    return written();
   }
-
-  bool changed() const { return changed_; }
-
-  CommunicationReasons reasons;  ///< the outermost program's by null
 
  private:
   /// The interval between two uses of a value, by the positions of their equations; the program's end is
@@ -54,18 +48,13 @@ class GatheringAgain {
 
   bool is_gathered(ir::Var var) const { return made_by_[at(var)] != kNone; }
 
-  const std::string* reason_of(std::size_t equation) const {
-    const auto found = given_->find({self_, equation});
-    return found == given_->end() ? nullptr : &found->second;
-  }
-
   /// Finds the values that can be made again from their parts, and by which equation.
   void find_ways() {
     made_by_.assign(program_.variables.size(), kNone);
     for (std::size_t e = 0; e < program_.equations.size(); ++e) {
       const ir::Equation& equation = program_.equations[e];
       const ir::Primitive* p = equation.primitive;
-      const bool gathers = p == &ir::all_gather_p() && reason_of(e) != nullptr;
+      const bool gathers = p == &ir::all_gather_p() && equation.origin == ir::Origin::kPartitioner;
       const bool goes_on =
           (p == &ir::reshape_p() || p == &ir::transpose_p() || p == &ir::convert_element_type_p()) &&
           is_gathered(equation.inputs[0]);
@@ -118,68 +107,42 @@ class GatheringAgain {
     }
   }
 
-  void write() {
-    result_ = program_;
-    result_.equations.clear();
-    now_.resize(program_.variables.size());
-    for (std::size_t v = 0; v < now_.size(); ++v) now_[v] = static_cast<ir::Var>(v);
+  std::optional<ir::Program> written() {
+    ir::Rewriter rewriter(
+        program_, [this](const ir::Program& held) { return GatheringAgain(held, kept_bytes_, soon_).run(); });
     std::multimap<std::size_t, const Gap*> before;  // by the place of the use behind the gap
     for (const Gap& gap : gaps_)
       if (gap.is_dropped) before.emplace(gap.to, &gap);
-    changed_ = !before.empty();
-    const auto bring_again = [&](std::size_t place) {
-      const auto [first, last] = before.equal_range(place);
-      for (auto it = first; it != last; ++it) make_again(*it->second);
-    };
-    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
-      bring_again(e);
-      ir::Equation equation = program_.equations[e];
-      for (ir::Var& var : equation.inputs) var = now_[at(var)];
-      const auto again = [&](const ir::Program& held,
-                             CommunicationReasons& found) -> std::optional<ir::Program> {
-        GatheringAgain inner(held, kept_bytes_, soon_);
-        ir::Program written = inner.run(&held, *given_);
-        found = std::move(inner.reasons);
-        if (!inner.changed()) return std::nullopt;
-        return written;
-      };
-      changed_ = rewrite_held(equation, reasons, again) || changed_;
-      if (const std::string* reason = reason_of(e)) reasons[{nullptr, result_.equations.size()}] = *reason;
-      result_.equations.push_back(std::move(equation));
+    for (std::size_t e = 0; e <= program_.equations.size(); ++e) {
+      const auto [first, last] = before.equal_range(e);
+      for (auto it = first; it != last; ++it) make_again(rewriter, *it->second);
+      if (e < program_.equations.size()) rewriter.keep(e);
     }
-    bring_again(program_.equations.size());
-    for (ir::Var& var : result_.outputs) var = now_[at(var)];
+    return rewriter.finish();
   }
 
   /// Writes the equations from a value's parts to the value again; later equations use the new result.
-  void make_again(const Gap& gap) {
+  void make_again(ir::Rewriter& rewriter, const Gap& gap) const {
     std::vector<std::size_t> way;
     for (ir::Var var = gap.var; is_gathered(var); var = program_.equations[way.back()].inputs[0])
       way.push_back(made_by_[at(var)]);
-    const std::size_t end = program_.equations.size();
-    const CallSite site = program_.equations[std::min(gap.to, end - 1)].site;
-    ir::Var now = now_[at(parts_of(gap.var))];
+    ir::Value now = rewriter[parts_of(gap.var)];
     for (auto step = way.rbegin(); step != way.rend(); ++step) {
       ir::Equation equation = program_.equations[*step];
-      equation.inputs[0] = now;
-      const Aval aval = program_.aval(equation.outputs[0]);
-      now = static_cast<ir::Var>(result_.variables.size());
-      result_.variables.push_back(aval);
-      equation.outputs[0] = now;
-      if (gap.to < end) equation.site = site;
+      const Aval& aval = program_.aval(equation.outputs[0]);
+      if (gap.to < program_.equations.size()) equation.site = program_.equations[gap.to].site;
       if (equation.primitive == &ir::all_gather_p()) {
         ir::GatherParams params = equation.params.as<ir::GatherParams>();
         params.again = true;
         equation.params = ir::OpParams::of(std::move(params));
-        reasons[{nullptr, result_.equations.size()}] = fmt::format(
-            "{}; gathered again: kept since {} it would take {}, and what is kept of gathered values "
-            "may take {}",
-            *reason_of(*step), program_.equations[gap.from].site.to_string(),
-            bytes_text(program_.aval(gap.var).bytes()), bytes_text(kept_bytes_));
+        equation.reason += fmt::format(
+            "; gathered again: keeping it since {} would take {}, and kept gathered values may take {}",
+            program_.equations[gap.from].site.to_string(), bytes_text(program_.aval(gap.var).bytes()),
+            bytes_text(kept_bytes_));
       }
-      result_.equations.push_back(std::move(equation));
+      now = rewriter.add(std::move(equation), {&now, 1}, aval);
     }
-    now_[at(gap.var)] = now;
+    rewriter.replace(gap.var, now);
   }
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -187,25 +150,17 @@ class GatheringAgain {
   const ir::Program& program_;
   const std::int64_t kept_bytes_;
   const std::size_t soon_;
-  const ir::Program* self_ = nullptr;
-  const CommunicationReasons* given_ = nullptr;
   std::vector<std::size_t> made_by_;  // of each variable that can be gathered again, its equation
   std::vector<Gap> gaps_;
-  std::vector<ir::Var> now_;  // what has each variable's value where the writing is
-  ir::Program result_;
-  bool changed_ = false;
 };
 
 }  // namespace
 
-ir::Program gather_again(ir::Program program, std::int64_t kept_bytes, CommunicationReasons& reasons,
-                         std::size_t soon) {
+ir::Program gather_again(ir::Program program, std::int64_t kept_bytes, std::size_t soon) {
   if (gathered_bytes(program) <= kept_bytes) return program;
-  GatheringAgain pass(program, kept_bytes, soon);
-  ir::Program result = pass.run(nullptr, reasons);
-  if (!pass.changed()) return program;
-  reasons = std::move(pass.reasons);
-  return result;
+  return rewritten(std::move(program), [=](const ir::Program& outermost) {
+    return GatheringAgain(outermost, kept_bytes, soon).run();
+  });
 }
 
 std::int64_t gathered_bytes(const ir::Program& program) {

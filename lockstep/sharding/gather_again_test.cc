@@ -13,6 +13,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/sharding/combining.h"
+#include "lockstep/sharding/communication.h"
 
 // That the elements are those of the program as it was: partitioned_values_test.cc, and the jitted
 // gathered_test.cc.
@@ -41,15 +42,9 @@ ir::Program layers(const View& view) {
   ir::Value h = x;
   for (const int i : {0, 1, 2, 2, 1, 0})
     h = ir::lax::dot_general(h, weights[static_cast<std::size_t>(i)], {{1}, {0}, {}, {}});
+  b.explain(0, "for the product");
   const ir::Value outputs[] = {h};
   return b.finish(outputs);
-}
-
-CommunicationReasons reasons_of(const ir::Program& program) {
-  CommunicationReasons reasons;
-  for (std::size_t e = 0; e < program.equations.size(); ++e)
-    if (program.equations[e].primitive == &ir::all_gather_p()) reasons[{nullptr, e}] = "for the product";
-  return reasons;
 }
 
 /// Which weights' gathers and which products there are, in order: "g1" is a gather of the first weight's
@@ -64,8 +59,7 @@ std::string order(const ir::Program& program) {
 }
 
 std::string with(const ir::Program& program, std::int64_t kept_bytes, std::size_t soon = 0) {
-  CommunicationReasons reasons = reasons_of(program);
-  return order(gather_again(program, kept_bytes, reasons, soon));
+  return order(gather_again(program, kept_bytes, soon));
 }
 
 ir::Value as_it_is(const ir::Value& x) { return x; }
@@ -84,37 +78,31 @@ TEST(GatherAgain, ValuesUsedLast_AreGatheredAgainFirst) {
 }
 
 TEST(GatherAgain, OperationsOnAGatheredValue_AreRepeatedWithIt) {
-  const ir::Program program = layers(turned);
-  CommunicationReasons reasons = reasons_of(program);
-  const ir::Program again = gather_again(program, 0, reasons, 0);
+  const ir::Program again = gather_again(layers(turned), 0, 0);
   EXPECT_EQ(order(again), "g1g2g3****g2*g1*");
   const auto transposes = std::ranges::count(again.equations, &ir::transpose_p(), &ir::Equation::primitive);
   EXPECT_EQ(transposes, 5);
 }
 
 TEST(GatherAgain, GathersOfTheUser_StayAsTheyAre) {
-  const ir::Program program = layers(as_it_is);
-  CommunicationReasons none;
-  EXPECT_EQ(order(gather_again(program, 0, none, 0)), "g1g2g3******");
+  ir::Program program = layers(as_it_is);
+  for (ir::Equation& equation : program.equations) equation.origin = ir::Origin::kProgram;
+  EXPECT_EQ(order(gather_again(program, 0, 0)), "g1g2g3******");
 }
 
 TEST(GatherAgain, TheReason_NamesTheMemoryThatKeepingWouldTake) {
-  const ir::Program program = layers(as_it_is);
-  CommunicationReasons reasons = reasons_of(program);
-  const ir::Program again = gather_again(program, 256, reasons, 0);
-  const std::vector<CommunicationLine> lines = communication(again, gather_axes(), reasons);
+  const ir::Program again = gather_again(layers(as_it_is), 256, 0);
+  const std::vector<CommunicationLine> lines = communication(again, gather_axes());
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[2].reason, "for the product");
   EXPECT_THAT(lines[3].reason,
-              AllOf(HasSubstr("for the product; gathered again: kept since "),
-                    HasSubstr(" it would take 256 B, and what is kept of gathered values may take 256 B")));
+              AllOf(HasSubstr("for the product; gathered again: keeping it since "),
+                    HasSubstr(" would take 256 B, and kept gathered values may take 256 B")));
 }
 
 TEST(GatherAgain, LaterGathers_AreNotCombinedWithEarlierOnes) {
-  const ir::Program program = layers(as_it_is);
-  CommunicationReasons reasons = reasons_of(program);
-  const ir::Program again = gather_again(program, 0, reasons, 0);
-  EXPECT_THAT(order(combine_collectives(again, gather_axes(), {}, reasons)),
+  const ir::Program again = gather_again(layers(as_it_is), 0, 0);
+  EXPECT_THAT(order(combine_collectives(again, gather_axes(), {})),
               ::testing::MatchesRegex("g[0-9]+[*]{4}g2[*]g1[*]"));
 }
 

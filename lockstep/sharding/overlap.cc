@@ -15,8 +15,8 @@
 #include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/ffi_call.h"
+#include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
-#include "lockstep/sharding/held_programs.h"
 
 namespace lockstep::sharding {
 namespace {
@@ -33,10 +33,8 @@ bool calls_host(const ir::Program& program) {
 /// One program; those that it holds have one each.
 class Overlapping {
  public:
-  /// `self` is the program that `given` knows it by; null: the outermost.
-  Overlapping(const ir::Program& program, const ir::Program* self, const CommunicationReasons& given,
-              const ir::AxisEnv& axes, const OverlapOptions& options)
-      : program_(program), uses_(program), self_(self), given_(given), axes_(axes), options_(options) {}
+  Overlapping(const ir::Program& program, const ir::AxisEnv& axes, const OverlapOptions& options)
+      : program_(program), uses_(program), axes_(axes), options_(options) {}
 
   /// None where nothing changes.
   std::optional<ir::Program> run() {
@@ -59,10 +57,8 @@ class Overlapping {
       items_.clear();
       for (std::size_t e = 0; e < count; ++e) items_.push_back({e});
     }
-    return written(any);
+    return written();
   }
-
-  CommunicationReasons reasons;  ///< the program's own by null
 
  private:
   /// A place of the new program: an equation, or the collective_done of one.
@@ -214,39 +210,22 @@ class Overlapping {
   }
 
   /// The program in the order of items_. None if that is the program as it was.
-  std::optional<ir::Program> written(bool reordered) {
-    ir::Program result = program_;
-    result.equations.clear();
-    bool changed = reordered;
-    std::vector<ir::Var> stands_for(program_.variables.size());
-    std::iota(stands_for.begin(), stands_for.end(), ir::Var{0});
+  std::optional<ir::Program> written() const {
+    ir::Rewriter rewriter(
+        program_, [this](const ir::Program& held) { return Overlapping(held, axes_, options_).run(); });
     for (const Item& item : items_) {
-      ir::Equation equation = program_.equations[item.equation];
-      if (item.awaits) {
-        const ir::Var started = equation.outputs[0];
-        std::vector<ir::Var> operands = {started};
-        for (ir::Var var : item.after) operands.push_back(stands_for[static_cast<std::size_t>(var)]);
-        const auto done = static_cast<ir::Var>(result.variables.size());
-        result.variables.push_back(program_.aval(started));
-        stands_for[static_cast<std::size_t>(started)] = done;
-        result.equations.push_back(
-            {&ir::collective_done_p(), {}, std::move(operands), {done}, equation.site});
+      if (!item.awaits) {
+        rewriter.keep(item.equation);
         continue;
       }
-      for (ir::Var& var : equation.inputs) var = stands_for[static_cast<std::size_t>(var)];
-      changed |= rewrite_held(equation, reasons, [&](const ir::Program& held, CommunicationReasons& found) {
-        Overlapping inner(held, &held, given_, axes_, options_);
-        std::optional<ir::Program> rewritten = inner.run();
-        found = std::move(inner.reasons);
-        return rewritten;
-      });
-      if (auto reason = given_.find({self_, item.equation}); reason != given_.end())
-        reasons[{nullptr, result.equations.size()}] = reason->second;
-      result.equations.push_back(std::move(equation));
+      const ir::Equation& equation = program_.equations[item.equation];
+      const ir::Var started = equation.outputs[0];
+      std::vector<ir::Value> operands = {rewriter[started]};
+      for (ir::Var var : item.after) operands.push_back(rewriter[var]);
+      rewriter.replace(started, rewriter.add({.primitive = &ir::collective_done_p(), .site = equation.site},
+                                             operands, program_.aval(started)));
     }
-    for (ir::Var& var : result.outputs) var = stands_for[static_cast<std::size_t>(var)];
-    if (!changed) return std::nullopt;
-    return result;
+    return rewriter.finish();
   }
 
   struct Flight {
@@ -256,8 +235,6 @@ class Overlapping {
 
   const ir::Program& program_;
   const ir::Uses uses_;
-  const ir::Program* self_;
-  const CommunicationReasons& given_;
   const ir::AxisEnv& axes_;
   const OverlapOptions options_;
   std::vector<double> flops_;               // of each equation
@@ -273,14 +250,10 @@ class Overlapping {
 
 }  // namespace
 
-ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options,
-                                CommunicationReasons& reasons) {
+ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options) {
   if (options.threshold_bytes == 0 || calls_host(program)) return program;
-  Overlapping pass(program, nullptr, reasons, axes, options);
-  std::optional<ir::Program> result = pass.run();
-  if (!result) return program;
-  reasons = std::move(pass.reasons);
-  return std::move(*result);
+  return rewritten(std::move(program),
+                   [&](const ir::Program& outermost) { return Overlapping(outermost, axes, options).run(); });
 }
 
 }  // namespace lockstep::sharding

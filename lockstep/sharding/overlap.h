@@ -5,7 +5,6 @@
 
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
-#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/limits.h"
 
 namespace lockstep::sharding {
@@ -27,7 +26,6 @@ struct OverlapOptions {
 /// collective_done before it. A collective stays as it is if nothing, or too little, is computed meanwhile.
 /// So does a program that calls functions of the host: if one of these fails, XLA frees the memory of the
 /// collectives in flight.
-ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options,
-                                CommunicationReasons& reasons);
+ir::Program overlap_collectives(ir::Program program, const ir::AxisEnv& axes, const OverlapOptions& options);
 
 }  // namespace lockstep::sharding

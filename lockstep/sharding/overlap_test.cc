@@ -19,7 +19,6 @@ namespace lockstep::sharding {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Pair;
 
 const ir::AxisEnv& axes() {
   static const ir::AxisEnv env({{"x", 4}, {"one", 1}});
@@ -51,8 +50,7 @@ std::vector<std::string> names(const ir::Program& program) {
 }
 
 std::vector<std::string> overlapped(const ir::Program& program, const OverlapOptions& options) {
-  CommunicationReasons reasons;
-  return names(overlap_collectives(program, axes(), options, reasons));
+  return names(overlap_collectives(program, axes(), options));
 }
 
 /// A step of training as the partitioner gives it: the sums come last, where they are used.
@@ -168,18 +166,19 @@ TEST(OverlapCollectives, InFlight_StayBelowTheBound) {
 }
 
 TEST(OverlapCollectives, KeepTheirReasons) {
-  const ir::Program program = program_of([](const ir::Value& x) {
+  ir::Program program = program_of([](const ir::Value& x) {
     const ir::Value sum = ir::lax::psum(x, {"x"}), updated = ir::lax::sub(x, sum);
     return std::vector<ir::Value>{updated, ir::lax::psum(dot(x, x), {"x"})};
   });
   ASSERT_THAT(names(program), ElementsAre("psum", "sub", "dot_general", "psum"));
-  CommunicationReasons reasons = {{{nullptr, 0}, "the first"}, {{nullptr, 3}, "the second"}};
+  program.equations[0].reason = "the first";
+  program.equations[3].reason = "the second";
   const ir::Program result =
-      overlap_collectives(program, axes(), {.threshold_bytes = 1, .operations_per_byte = 0}, reasons);
+      overlap_collectives(program, axes(), {.threshold_bytes = 1, .operations_per_byte = 0});
   EXPECT_THAT(names(result), ElementsAre("psum", "dot_general", "psum", "collective_done after 1", "sub",
                                          "collective_done"));
-  EXPECT_THAT(reasons,
-              ElementsAre(Pair(Pair(nullptr, 0), "the first"), Pair(Pair(nullptr, 2), "the second")));
+  EXPECT_EQ(result.equations[0].reason, "the first");
+  EXPECT_EQ(result.equations[2].reason, "the second");
 }
 
 }  // namespace

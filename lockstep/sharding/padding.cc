@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/base/call_site.h"
-#include "lockstep/base/call_site_reset.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/placement.h"
@@ -72,16 +70,13 @@ class Padding {
   ir::Program run() {
     for (ir::Var var : program_.inputs) plain_[at(var)] = builder_.input(program_.aval(var));
     for (const ir::Equation& equation : program_.equations) {
-      CallSiteScope site(equation.site);
+      const ir::EquationsAt at(builder_, equation.site);
       emit(equation);
-      sites_.resize(builder_.program().equations.size(), equation.site);
     }
+    const ir::EquationsAt nowhere(builder_, {});
     std::vector<ir::Value> outputs;
     for (ir::Var var : program_.outputs) outputs.push_back(plain(var));
-    sites_.resize(builder_.program().equations.size());
-    ir::Program result = builder_.finish(outputs);
-    for (std::size_t e = 0; e < sites_.size(); ++e) result.equations[e].site = sites_[e];
-    return result;
+    return builder_.finish(outputs);
   }
 
  private:
@@ -296,10 +291,8 @@ class Padding {
   /// shape.
   void emit_nested(const ir::Equation& equation) {
     std::vector<std::shared_ptr<const ir::Program>> programs;
-    for (const ir::NestedProgram& nested : ir::programs_of(equation)) {
-      CallSiteReset reset;
+    for (const ir::NestedProgram& nested : ir::programs_of(equation))
       programs.push_back(std::make_shared<const ir::Program>(Padding(*nested.program, uneven_).run()));
-    }
     std::vector<ir::Value> operands;
     for (ir::Var var : equation.inputs) operands.push_back(plain(var));
     const std::vector<ir::Value> results = builder_.emit(
@@ -312,7 +305,6 @@ class Padding {
   const UnevenResults& uneven_;
   ir::Builder builder_;
   std::vector<std::optional<ir::Value>> plain_, padded_;  // of each variable of the program
-  std::vector<CallSite> sites_;                           // of each equation in the builder
 };
 
 }  // namespace

@@ -323,12 +323,11 @@ TEST_P(PartitionedValues, RandomPrograms_EqualOneDevice) {
       kinds.insert(line.kind);
     const auto expected = testing::evaluate(global, mesh.axis_env(), whole);
     const auto found = testing::evaluate(partitioned.program, mesh.axis_env(), parts);
-    CommunicationReasons reasons = partitioned.reasons;
-    const ir::Program again = gather_again(partitioned.program, random.coin() ? 0 : 256, reasons, 0);
+    const ir::Program again = gather_again(partitioned.program, random.coin() ? 0 : 256, 0);
     num_again += again.equations.size() != partitioned.program.equations.size();
     const CombineOptions combining{.threshold_bytes = random.coin() ? 64 : 1 << 20,
                                    .gathered_bytes = random.coin() ? 256 : 1 << 20};
-    const ir::Program combined = combine_collectives(again, mesh.axis_env(), combining, reasons);
+    const ir::Program combined = combine_collectives(again, mesh.axis_env(), combining);
     num_combined += combined.equations.size() != again.equations.size();
     ASSERT_TRUE(testing::evaluate(combined, mesh.axis_env(), parts) == found)
         << "seed " << seed << "\n"

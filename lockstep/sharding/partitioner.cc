@@ -24,13 +24,13 @@ namespace {
 /// Writes the devices' program such that it stays within the limits, if possible.
 Partitioned within_memory(Plan& plan, const PartitionOptions& options) {
   const auto keeping = [](Partitioned written, std::int64_t bytes) {
-    written.program = gather_again(std::move(written.program), bytes, written.reasons);
+    written.program = gather_again(std::move(written.program), bytes);
     written.kept_gathered_bytes = bytes;
     return written;
   };
   const auto emit = [&] {
     Partitioned written = Emission(plan, plan.flat.body).run(options.out_specs);
-    written.program = scatter_early(std::move(written.program), written.reasons);
+    written.program = scatter_early(std::move(written.program));
     return written;
   };
   Partitioned written = emit();

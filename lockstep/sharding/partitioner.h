@@ -7,7 +7,6 @@
 
 #include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
-#include "lockstep/sharding/communication.h"
 #include "lockstep/sharding/limits.h"
 #include "lockstep/sharding/partition_spec.h"
 
@@ -37,14 +36,12 @@ struct PartitionOptions {
 };
 
 struct Partitioned {
-  /// The computation of each device on its parts, with the collectives as equations.
+  /// The computation of each device on its parts, with the collectives as equations. Those that the
+  /// partitioner added have their reasons.
   ir::Program program;
 
   /// The sharding of each output: as required, or as the partitioner chose.
   std::vector<PartitionSpec> out_specs = {};
-
-  /// The reasons of the collectives that the partitioner added.
-  CommunicationReasons reasons = {};
 
   /// The limit for kept gathered values that was used: the given one, or less because memory is short.
   std::int64_t kept_gathered_bytes = kKeptGatheredBytes;

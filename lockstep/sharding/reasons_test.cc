@@ -33,7 +33,7 @@ std::vector<std::string> reasons(const std::vector<Shape>& shapes, const Functio
   const ir::Value outputs[] = {function(inputs)};
   const Partitioned p = partition(builder.finish(outputs), options);
   std::vector<std::string> all;
-  for (const CommunicationLine& line : communication(p.program, options.axes, p.reasons))
+  for (const CommunicationLine& line : communication(p.program, options.axes))
     all.push_back(line.kind + " because " + line.reason);
   return all;
 }

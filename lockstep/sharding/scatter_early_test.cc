@@ -19,7 +19,6 @@ namespace lockstep::sharding {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Pair;
 
 /// Two gradients, and their sums over the devices at the end, as a partitioned step has them.
 ir::Program step() {
@@ -31,6 +30,8 @@ ir::Program step() {
   const ir::Value second = ir::lax::dot_general(first, x, {{1}, {0}, {}, {}});
   const ir::Value outputs[] = {ir::lax::psum_scatter(first, {"x"}, 0),
                                ir::lax::psum_scatter(second, {"x"}, 0)};
+  b.explain(2, "the first");
+  b.explain(3, "the second");
   return b.finish(outputs);
 }
 
@@ -43,11 +44,10 @@ std::vector<std::string> names(const ir::Program& program) {
 TEST(ScatterEarly, Sums_MoveRightAfterTheirTerms) {
   const ir::Program program = step();
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "psum_scatter", "psum_scatter"));
-  CommunicationReasons reasons = {{{nullptr, 2}, "the first"}, {{nullptr, 3}, "the second"}};
-  EXPECT_THAT(names(scatter_early(program, reasons)),
-              ElementsAre("dot_general", "psum_scatter", "dot_general", "psum_scatter"));
-  EXPECT_THAT(reasons,
-              ElementsAre(Pair(Pair(nullptr, 1), "the first"), Pair(Pair(nullptr, 3), "the second")));
+  const ir::Program early = scatter_early(program);
+  EXPECT_THAT(names(early), ElementsAre("dot_general", "psum_scatter", "dot_general", "psum_scatter"));
+  EXPECT_EQ(early.equations[1].reason, "the first");
+  EXPECT_EQ(early.equations[3].reason, "the second");
 }
 
 /// The update comes last: terms, rate, products with it, sums.
@@ -62,11 +62,11 @@ TEST(ScatterEarly, OperationsBetweenTermsAndSum_MoveWithIt) {
   const ir::Value rate = ir::lax::full(x, ir::Scalar::of(0.1), DType::kF32, {8, 8});
   const ir::Value outputs[] = {ir::lax::psum_scatter(ir::lax::mul(second, rate), {"x"}, 0),
                                ir::lax::psum_scatter(ir::lax::neg(third), {"x"}, 0)};
+  b.explain(0, "a sum");
   const ir::Program program = b.finish(outputs);
   ASSERT_THAT(names(program), ElementsAre("dot_general", "dot_general", "dot_general", "full", "mul",
                                           "psum_scatter", "neg", "psum_scatter"));
-  CommunicationReasons reasons = {{{nullptr, 5}, "the second"}, {{nullptr, 7}, "the third"}};
-  EXPECT_THAT(names(scatter_early(program, reasons)),
+  EXPECT_THAT(names(scatter_early(program)),
               ElementsAre("dot_general", "dot_general", "full", "mul", "psum_scatter", "dot_general", "neg",
                           "psum_scatter"));
 }
@@ -81,11 +81,8 @@ TEST(ScatterEarly, ASumOfASum_MovesAfterAllItsTerms) {
   const ir::Value second = ir::lax::dot_general(w, x, {{1}, {0}, {}, {}});
   const ir::Value sum = ir::lax::psum_scatter(first, {"x"}, 0);
   const ir::Value outputs[] = {ir::lax::psum_scatter(ir::lax::add(sum, second), {"y"}, 0)};
-  const ir::Program program = b.finish(outputs);
-  CommunicationReasons reasons;
-  for (std::size_t e = 0; e < program.equations.size(); ++e)
-    if (program.equations[e].primitive == &ir::psum_scatter_p()) reasons[{nullptr, e}] = "a sum";
-  const std::vector<std::string> early = names(scatter_early(program, reasons));
+  b.explain(0, "a sum");
+  const std::vector<std::string> early = names(scatter_early(b.finish(outputs)));
   EXPECT_THAT(early, ::testing::Contains("psum_scatter").Times(2));
   EXPECT_EQ(early[0], "dot_general");
   EXPECT_EQ(early[1], "psum_scatter");
@@ -95,12 +92,12 @@ TEST(ScatterEarly, ASumOfASum_MovesAfterAllItsTerms) {
 
 /// Sums that the user wrote stay in their order.
 TEST(ScatterEarly, SumsOfTheUser_KeepTheirPlace) {
-  const ir::Program program = step();
-  CommunicationReasons none;
-  EXPECT_THAT(scatter_early(program, none).equations[1].primitive->name, "dot_general");
-  CommunicationReasons reasons = {{{nullptr, 3}, "the second"}};
-  EXPECT_EQ(scatter_early(program, reasons).equations[2].outputs, program.equations[3].outputs);
-  EXPECT_THAT(reasons, ElementsAre(Pair(Pair(nullptr, 2), "the second")));
+  ir::Program program = step();
+  program.equations[2].origin = ir::Origin::kProgram;
+  const ir::Program early = scatter_early(program);
+  EXPECT_THAT(names(early), ElementsAre("dot_general", "dot_general", "psum_scatter", "psum_scatter"));
+  EXPECT_EQ(early.equations[2].reason, "the second");
+  EXPECT_EQ(early.equations[3].reason, "the first");
 }
 
 }  // namespace

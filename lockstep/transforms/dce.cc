@@ -2,9 +2,12 @@
 #include "lockstep/transforms/dce.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/program/rewriter.h"
 
 namespace lockstep::transforms {
 namespace {
@@ -14,53 +17,55 @@ void keep(std::vector<ir::Var>& vars, const std::vector<bool>& kept) {
   std::erase_if(vars, [&](ir::Var) { return !kept[next++]; });
 }
 
-void prune(ir::Equation& equation, const std::vector<bool>& used) {
+ir::Equation pruned(ir::Equation equation, const std::vector<bool>& used) {
   std::vector<bool> results;
   for (ir::Var var : equation.outputs) results.push_back(used[static_cast<std::size_t>(var)]);
   ir::PrunedEquation pruned = equation.primitive->nested->prune(equation.params, results);
   equation.params = std::move(pruned.params);
   keep(equation.inputs, pruned.operands);
   keep(equation.outputs, pruned.results);
+  return equation;
 }
 
-}  // namespace
-
-ir::Program eliminate_dead_code(ir::Program program) {
+std::optional<ir::Program> without_dead_code(const ir::Program& program) {
   std::vector<bool> used(program.variables.size());
   auto is_used = [&](ir::Var var) { return used[static_cast<std::size_t>(var)]; };
   auto use = [&](ir::Var var) { used[static_cast<std::size_t>(var)] = true; };
   for (ir::Var var : program.outputs) use(var);
   std::vector<bool> alive(program.equations.size());
+  std::map<std::size_t, ir::Equation> changed;
   for (std::size_t i = program.equations.size(); i-- > 0;) {
-    ir::Equation& equation = program.equations[i];
+    const ir::Equation& equation = program.equations[i];
     alive[i] = std::ranges::any_of(equation.outputs, is_used) || ir::has_effect(equation);
-    if (alive[i] && equation.primitive->nested) prune(equation, used);
-    if (alive[i]) std::ranges::for_each(equation.inputs, use);
+    if (!alive[i]) continue;
+    const bool is_nested = equation.primitive->nested.has_value();
+    const ir::Equation& now = is_nested ? changed[i] = pruned(equation, used) : equation;
+    std::ranges::for_each(now.inputs, use);
   }
-
-  ir::Program out;
-  out.name = std::move(program.name);
-  out.axes = std::move(program.axes);
-  std::vector<ir::Var> renamed(program.variables.size(), -1);
-  auto define = [&](ir::Var& var) {
-    ir::Var fresh = static_cast<ir::Var>(out.variables.size());
-    out.variables.push_back(std::move(program.variables[static_cast<std::size_t>(var)]));
-    renamed[static_cast<std::size_t>(var)] = fresh;
-    var = fresh;
-  };
-  auto rename = [&](ir::Var& var) { var = renamed[static_cast<std::size_t>(var)]; };
-  std::ranges::for_each(program.inputs, define);
+  ir::Rewriter rewriter(program);
   for (std::size_t i = 0; i < program.equations.size(); ++i) {
     if (!alive[i]) continue;
-    ir::Equation& equation = program.equations[i];
-    std::ranges::for_each(equation.inputs, rename);
-    std::ranges::for_each(equation.outputs, define);
-    out.equations.push_back(std::move(equation));
+    if (const auto found = changed.find(i); found != changed.end())
+      rewriter.keep_as(found->second);
+    else
+      rewriter.keep(i);
   }
-  std::ranges::for_each(program.outputs, rename);
-  out.inputs = std::move(program.inputs);
-  out.outputs = std::move(program.outputs);
-  return out;
+  return rewriter.finish();
+}
+
+}  // namespace
+
+ir::Program eliminate_dead_code(ir::Program program) {
+  return rewritten(std::move(program), without_dead_code);
+}
+
+ir::Program part_of(const ir::Program& program, std::vector<ir::Var> inputs, std::vector<ir::Var> outputs,
+                    const std::vector<bool>& equations) {
+  ir::Program out{program.name, program.variables, std::move(inputs), std::move(outputs), {}, program.axes};
+  for (std::size_t i = 0; i < equations.size(); ++i) {
+    if (equations[i]) out.equations.push_back(program.equations[i]);
+  }
+  return eliminate_dead_code(std::move(out));
 }
 
 }  // namespace lockstep::transforms

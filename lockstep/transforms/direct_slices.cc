@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/program/held_programs.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/nested.h"
@@ -62,7 +62,6 @@ class OnlySliced {
   }
 
   bool operator()(ir::Var var) const { return flags_[at(var)]; }
-  bool any() const { return std::ranges::find(flags_, true) != flags_.end(); }
   const ir::Equation& made_by(ir::Var var) const { return *made_by_[at(var)]; }
 
  private:
@@ -108,37 +107,33 @@ class OnlySliced {
 /// Writes a program anew, with slices of what is only sliced.
 class Writing {
  public:
-  Writing(ir::Builder& builder, const ir::Program& program, const OnlySliced& only_sliced,
-          std::span<const ir::Value> inputs)
-      : builder_(builder),
-        program_(program),
-        only_sliced_(only_sliced),
-        env_("direct_slices", program, inputs) {}
+  Writing(ir::Rewriter& rewriter, const ir::Program& program)
+      : rewriter_(rewriter), program_(program), only_sliced_(program) {}
 
-  Values run() {
-    for (const ir::Equation& equation : program_.equations) {
+  /// None where nothing changes.
+  std::optional<ir::Program> run() {
+    for (std::size_t e = 0; e < program_.equations.size(); ++e) {
+      const ir::Equation& equation = program_.equations[e];
       if (equation.outputs.size() == 1 && only_sliced_(equation.outputs[0])) continue;
-      CallSiteScope site(equation.site);
-      if (is_contiguous_slice(equation) && only_sliced_(equation.inputs[0])) {
-        const auto& s = equation.params.as<ir::SliceParams>();
-        env_.set(equation.outputs[0], sliced(equation.inputs[0], {s.start_indices, s.limit_indices}));
+      if (!is_contiguous_slice(equation) || !only_sliced_(equation.inputs[0])) {
+        rewriter_.keep(e);
         continue;
       }
-      const Values outputs = builder_.emit(*equation.primitive, equation.params, env_.all(equation.inputs));
-      for (std::size_t i = 0; i < outputs.size(); ++i) env_.set(equation.outputs[i], outputs[i]);
+      const ir::EquationsAt at(rewriter_.builder(), equation.site);
+      const auto& s = equation.params.as<ir::SliceParams>();
+      rewriter_.replace(equation.outputs[0], sliced(equation.inputs[0], {s.start_indices, s.limit_indices}));
     }
-    return env_.all(program_.outputs);
+    return rewriter_.finish();
   }
 
  private:
   ir::Value sliced(ir::Var var, const Region& region) {
     if (!only_sliced_(var)) {
       return region.is_whole(program_.aval(var).shape)
-                 ? env_[var]
-                 : ir::lax::slice(env_[var], region.start, region.limit);
+                 ? rewriter_[var]
+                 : ir::lax::slice(rewriter_[var], region.start, region.limit);
     }
     const ir::Equation& equation = only_sliced_.made_by(var);
-    CallSiteScope site(equation.site);
     if (equation.primitive == &ir::pad_p()) return of_pad(equation, region);
     if (equation.primitive == &ir::concatenate_p()) return of_concatenation(equation, region);
     return ir::lax::add(sliced(equation.inputs[0], region), sliced(equation.inputs[1], region));
@@ -147,7 +142,7 @@ class Writing {
   ir::Value of_pad(const ir::Equation& equation, const Region& region) {
     const auto& p = equation.params.as<ir::PadParams>();
     const ir::Var x = equation.inputs[0];
-    const ir::Value& fill = env_[equation.inputs[1]];
+    const ir::Value fill = rewriter_[equation.inputs[1]];
     const Shape& shape = program_.aval(x).shape;
     const std::size_t rank = shape.size();
     Integers low(rank), high(rank), none(rank);
@@ -163,7 +158,7 @@ class Writing {
       whole.push_back(region.limit[d] - region.start[d]);
     }
     if (is_empty) return ir::lax::broadcast_in_dim(fill, whole, {});
-    ir::Value value = only_sliced_(x) ? sliced(x, inside) : env_[x];
+    ir::Value value = only_sliced_(x) ? sliced(x, inside) : rewriter_[x];
     if (only_sliced_(x)) {
       for (std::size_t d = 0; d < rank; ++d) {
         low[d] = std::max<std::int64_t>(low[d], 0);
@@ -189,32 +184,16 @@ class Writing {
     return parts.size() == 1 ? parts[0] : ir::lax::concatenate(std::span<const ir::Value>(parts), dimension);
   }
 
-  ir::Builder& builder_;
+  ir::Rewriter& rewriter_;
   const ir::Program& program_;
-  const OnlySliced& only_sliced_;
-  Bindings env_;
+  const OnlySliced only_sliced_;
 };
 
-ProgramPtr direct_slices_within(const ProgramPtr& program);
-
-/// Changes the programs in the equations; returns whether there was anything to change.
-bool change_held(ir::Program& program) {
-  bool changed = false;
-  for (ir::Equation& equation : program.equations)
-    changed = ir::rewrite_held(equation, direct_slices_within) || changed;
-  return changed;
-}
-
-/// The program itself if there is nothing to change.
-ProgramPtr direct_slices_within(const ProgramPtr& program) {
-  ir::Program own = *program;
-  const bool changed = change_held(own);
-  const OnlySliced only_sliced(own);
-  if (!only_sliced.any()) return changed ? shared(std::move(own)) : program;
-  Inner inner(own.name);
-  Values inputs;
-  for (std::size_t i = 0; i < own.inputs.size(); ++i) inputs.push_back(inner.input(input_aval(own, i)));
-  return inner.finish(Writing(inner.builder(), own, only_sliced, inputs).run());
+std::optional<ir::Program> with_direct_slices(const ir::Program& program) {
+  ir::Rewriter rewriter(program, with_direct_slices);
+  std::optional<ir::Program> result = Writing(rewriter, program).run();
+  if (result) result = eliminate_dead_code(std::move(*result));
+  return result;
 }
 
 }  // namespace
@@ -234,15 +213,6 @@ bool is_by_element(const ir::Program& program, const ir::Equation& equation) {
          static_cast<double>(result.num_elements());
 }
 
-ir::Program direct_slices(ir::Program program) {
-  change_held(program);
-  const OnlySliced only_sliced(program);
-  if (!only_sliced.any()) return program;
-  ir::Builder builder(program.name);
-  Values inputs;
-  for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    inputs.push_back(builder.input(input_aval(program, i)));
-  return eliminate_dead_code(builder.finish(Writing(builder, program, only_sliced, inputs).run()));
-}
+ir::Program direct_slices(ir::Program program) { return rewritten(std::move(program), with_direct_slices); }
 
 }  // namespace lockstep::transforms

@@ -60,6 +60,17 @@ TEST(DirectSlices, SlicesOfAPad_BecomePadsWithTheOperandsShape) {
             "  return j\n");
 }
 
+TEST(DirectSlices, Equations_KeepTheirCallSites) {
+  constexpr CallSite kStencil{"heat.cc", 7, "step"}, kCall{"heat.cc", 20, "main"};
+  const ir::Program program = trace({kSquare}, [&](auto v) {
+    const CallSiteScope site(kStencil);
+    return std::vector{ir::lax::neg(five_points(v[0]))};
+  });
+  const CallSiteScope call(kCall);
+  for (const ir::Equation& equation : direct_slices(program).equations)
+    EXPECT_EQ(equation.site.line, kStencil.line) << equation.primitive->name;
+}
+
 /// As shard_map writes it: the neighbours' rows are concatenated, the columns padded.
 ir::Value with_halo(const ir::Value& u) {
   const ir::Value row = ir::lax::slice(u, {0, 0}, {1, u.aval().shape[1]});

@@ -34,16 +34,6 @@ void check_not_mixed(const ir::Program& program, const std::vector<bool>& is_lin
   }
 }
 
-/// The program of those equations that the outputs need.
-ir::Program part(const ir::Program& program, std::string name, std::vector<ir::Var> inputs,
-                 std::vector<ir::Var> outputs, const std::vector<bool>& equations) {
-  ir::Program out{std::move(name), program.variables, std::move(inputs), std::move(outputs), {}};
-  for (std::size_t i = 0; i < equations.size(); ++i) {
-    if (equations[i]) out.equations.push_back(program.equations[i]);
-  }
-  return eliminate_dead_code(std::move(out));
-}
-
 }  // namespace
 
 Linearized linearize(const ir::Program& program, const std::vector<bool>& wrt, std::size_t num_outputs) {
@@ -127,8 +117,8 @@ SplitDerivative split_derivative(const ir::Program& program, const std::vector<b
   }
   linear_inputs.insert(linear_inputs.end(), both.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs),
                        both.inputs.end());
-  out.known = part(both, program.name, std::move(known_inputs), std::move(known_outputs), known_equations);
-  out.linear = part(both, program.name, std::move(linear_inputs), std::move(tangents), linear_equations);
+  out.known = part_of(both, std::move(known_inputs), std::move(known_outputs), known_equations);
+  out.linear = part_of(both, std::move(linear_inputs), std::move(tangents), linear_equations);
   out.has_tangent = std::move(linearized.has_tangent);
   return out;
 }

@@ -13,10 +13,11 @@ Split split(const ir::Program& program, const std::vector<bool>& known) {
   std::vector<bool> is_known(program.variables.size());
   auto at = [](ir::Var var) { return static_cast<std::size_t>(var); };
   for (std::size_t i = 0; i < known.size(); ++i) is_known[at(program.inputs[i])] = known[i];
-  std::vector<const ir::Equation*> early, late;
+  std::vector<bool> early, late;  // which equations
   for (const ir::Equation& equation : program.equations) {
     const bool all = std::ranges::all_of(equation.inputs, [&](ir::Var var) { return is_known[at(var)]; });
-    (all ? early : late).push_back(&equation);
+    early.push_back(all);
+    late.push_back(!all);
     for (ir::Var var : equation.outputs) is_known[at(var)] = all;
   }
 
@@ -28,7 +29,8 @@ Split split(const ir::Program& program, const std::vector<bool>& known) {
     is_passed[at(var)] = true;
     passed.push_back(var);
   };
-  for (const ir::Equation* equation : late) std::ranges::for_each(equation->inputs, pass);
+  for (std::size_t e = 0; e < late.size(); ++e)
+    if (late[e]) std::ranges::for_each(program.equations[e].inputs, pass);
   for (ir::Var var : program.outputs) {
     out.output_known.push_back(is_known[at(var)]);
     (is_known[at(var)] ? early_outputs : late_outputs).push_back(var);
@@ -36,23 +38,10 @@ Split split(const ir::Program& program, const std::vector<bool>& known) {
   out.num_passed = passed.size();
   early_outputs.insert(early_outputs.end(), passed.begin(), passed.end());
 
-  auto build = [&](const std::vector<ir::Var>& inputs, const std::vector<const ir::Equation*>& equations,
-                   const std::vector<ir::Var>& outputs) {
-    ir::Builder builder(program.name);
-    Bindings env(program);
-    for (ir::Var var : inputs) env.set(var, builder.input(program.aval(var)));
-    for (const ir::Equation* equation : equations) {
-      CallSiteScope site(equation->site);
-      std::vector<ir::Value> results =
-          builder.emit(*equation->primitive, equation->params, env.all(equation->inputs));
-      for (std::size_t i = 0; i < results.size(); ++i) env.set(equation->outputs[i], results[i]);
-    }
-    return eliminate_dead_code(builder.finish(env.all(outputs)));
-  };
   std::vector<ir::Var> first, second = passed;
   for (std::size_t i = 0; i < known.size(); ++i) (known[i] ? first : second).push_back(program.inputs[i]);
-  out.before = build(first, early, early_outputs);
-  out.after = build(second, late, late_outputs);
+  out.before = part_of(program, std::move(first), std::move(early_outputs), early);
+  out.after = part_of(program, std::move(second), std::move(late_outputs), late);
   return out;
 }
 
