@@ -7,8 +7,13 @@
 
 #include "lockstep/optim/chain.h"
 
-/// Transformations that keep means or sums of the updates, with optax's names.
+/// Transformations that keep means or sums of the updates, and means of weights, with optax's names.
 namespace lockstep::optim {
+
+namespace internal {
+/// step_size * now + (1 - step_size) * old.
+Array mixed(const Array& now, const Array& old, const Operand& step_size);
+}  // namespace internal
 
 template <class Params>
 struct EmaState {
@@ -17,7 +22,8 @@ struct EmaState {
 };
 
 /// The decaying mean of the updates: ema' = decay * ema + (1 - decay) * updates. With debias the result is
-/// ema' divided by 1 - decay^count, which corrects for the start at 0. It also serves to average parameters.
+/// ema' divided by 1 - decay^count, which corrects for the start at 0. For a mean of the parameters, which
+/// begins at the parameters, see incremental_update.
 struct Ema {
   double decay;
   bool debias = true;
@@ -41,6 +47,29 @@ struct Ema {
   }
 };
 inline Ema ema(double decay, bool debias = true) { return {decay, debias}; }
+
+/// step_size * new_tree + (1 - step_size) * old_tree: the decaying mean of a model's weights, which begins at
+/// the weights themselves, for a step_size of 1 - decay:
+///   Model mean = params;
+///   mean = incremental_update(params, mean, 1 - 0.999);  // after each apply_updates
+/// For params that are narrower than f32 let the mean begin as f32: in bf16 most steps of 0.001 are lost. If
+/// `params` are donated, begin with a copy of them, because the first mean has the same arrays.
+template <class Tree>
+Tree incremental_update(const Tree& new_tree, const Tree& old_tree, const Operand& step_size) {
+  CallSiteScope here(step_size.site());
+  return tree::map([&](const Array& now, const Array& old) { return internal::mixed(now, old, step_size); },
+                   new_tree, old_tree);
+}
+
+/// new_tree after each update_period steps, otherwise old_tree; `steps` is an integer scalar.
+template <class Tree>
+Tree periodic_update(const Tree& new_tree, const Tree& old_tree, const Array& steps,
+                     std::int64_t update_period, SourceLocation where = SourceLocation::current()) {
+  CallSiteScope here(CallSite::from(where));
+  const Array due = steps % update_period == 0;
+  return tree::map([&](const Array& now, const Array& old) { return lockstep::where(due, now, old); },
+                   new_tree, old_tree);
+}
 
 template <class Params>
 struct ApplyEveryState {

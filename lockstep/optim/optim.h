@@ -8,6 +8,7 @@
 #include "lockstep/optim/inject_hyperparams.h"
 #include "lockstep/optim/lookahead.h"
 #include "lockstep/optim/loss_scale.h"
+#include "lockstep/optim/masked.h"
 #include "lockstep/optim/multi_steps.h"
 #include "lockstep/optim/scaling.h"
 #include "lockstep/optim/schedules.h"

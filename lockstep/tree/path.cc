@@ -12,6 +12,9 @@ std::size_t Path::add(std::string_view before, std::string_view what, std::strin
 std::size_t Path::to_element(std::size_t i) { return add("[", std::to_string(i), "]"); }
 std::size_t Path::to_key(std::string_view key) { return add("[\"", key, "\"]"); }
 std::size_t Path::to_key(std::int64_t key) { return add("[", std::to_string(key), "]"); }
-std::size_t Path::to_field(std::string_view name) { return add(text_.empty() ? "" : ".", name, ""); }
+// The name may be itself the path of a part of another tree: of optim::SelectedParams.
+std::size_t Path::to_field(std::string_view name) {
+  return add(text_.empty() || name.empty() || name.front() == '[' ? "" : ".", name, "");
+}
 
 }  // namespace lockstep::tree

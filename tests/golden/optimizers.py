@@ -92,6 +92,27 @@ def optimizers():
     put("adaptive_grad_clip(of a convolution)", updates["k"])
 
 
+def parts_of_trees():
+    """Transformations of some of the parameters, and means of weights."""
+    steps("masked(adam)", optax.masked(optax.adam(0.125), {"b": False, "k": True, "w": True}))
+    steps("multi_transform", optax.multi_transform(
+        {"slow": optax.adamw(wide(optax.linear_schedule(0.5, 0.125, 4)), weight_decay=0.1), "fast": optax.sgd(0.25, 0.9),
+         "frozen": optax.set_to_zero()}, {"b": "fast", "k": "slow", "w": "frozen"}))
+    steps("chain(adam, masked(set_to_zero))", optax.chain(
+        optax.adam(0.125), optax.masked(optax.set_to_zero(), {"b": True, "k": False, "w": False})))
+    steps("chain(clip, masked(chain))", optax.chain(optax.clip_by_global_norm(0.5), optax.masked(
+        optax.chain(optax.trace(0.9), optax.add_decayed_weights(0.1, {"b": True, "k": optax.MaskedNode(), "w": False})), {"b": True, "k": False, "w": True}),
+        optax.scale(-0.25)))
+
+    params, mean, kept = PARAMS, PARAMS, PARAMS
+    for i in range(5):
+        params = jax.tree.map(lambda p: p * 0.75 - 0.125 * i, params)
+        mean = optax.incremental_update(params, mean, 0.3)
+        kept = optax.periodic_update(params, kept, jnp.int32(i), 3)
+    put("incremental_update: w", mean["w"])
+    put("periodic_update: w", kept["w"])
+
+
 def schedules():
     counts = jnp.array([0, 1, 3, 5, 9, 10, 14, 19, 40], jnp.int32)
     for name, schedule in {
@@ -134,6 +155,7 @@ def main():
     check_versions(VERSIONS)
     with jax.enable_x64(True):
         optimizers()
+        parts_of_trees()
         schedules()
     loss_scale()
     ctc()

@@ -118,6 +118,46 @@ TEST(Optimizers, GiveOptaxsSteps) {
       HasSubstr("[adaptive_grad_clip] expected parameters of up to 5 dimensions, got f32[1,2,2,1,2,2]"));
 }
 
+TEST(PartsOfTrees, GiveOptaxsSteps) {
+  using namespace optim;
+  const tree::Rules<bool> not_b{{"b", false}, {"*", true}};
+  expect_steps("masked(adam)", masked(adam(0.125), not_b));
+  expect_steps(
+      "multi_transform",
+      multi_transform(tree::Rules<std::string>{{"b", "fast"}, {"k", "slow"}, {"*", "frozen"}},
+                      std::pair("slow", adamw(linear_schedule(0.5, 0.125, 4), 0.9, 0.999, 1e-8, 0.1)),
+                      std::pair("fast", sgd(0.25, 0.9)), std::pair("frozen", set_to_zero())));
+  expect_steps("chain(adam, masked(set_to_zero))",
+               chain(adam(0.125), masked(set_to_zero(),
+                                         [](const std::string& path, const Array&) { return path == "b"; })));
+  const auto inner =
+      chain(trace(0.9), add_decayed_weights(0.1, tree::Rules<bool>{{"b", true}, {"w", false}}));
+  expect_steps("chain(clip, masked(chain))",
+               chain(clip_by_global_norm(0.5), masked(inner, tree::Rules<bool>{{"k", false}, {"*", true}}),
+                     scale(-0.25)));
+}
+
+TEST(MeansOfWeights, EqualOptaxs) {
+  for (DType dtype : kBoth) {
+    const auto [mean, kept] = jit([](Params params) {
+      Params mean = params, kept = params;
+      for (int i = 0; i < 5; ++i) {
+        params = tree::map([&](const Array& p) { return p * 0.75 - 0.125 * i; }, params);
+        mean = optim::incremental_update(params, mean, 0.3);
+        kept = optim::periodic_update(params, kept, full({}, i, int32), 3);
+      }
+      return std::pair(mean, kept);
+    })(initial(dtype));
+    expect_optaxs_of(dtype, "incremental_update: w", mean.w);
+    expect_optaxs_of(dtype, "periodic_update: w", kept.w);
+    // A step size that is an array.
+    const Params params = initial(dtype);
+    const Params other = tree::map([](const Array& p) { return p + 1; }, params);
+    const Array half = full({}, 0.5, dtype);
+    EXPECT_TRUE(array_equal(optim::incremental_update(other, params, half).w, params.w + 0.5).item<bool>());
+  }
+}
+
 TEST(InjectHyperparams, AChangedHyperparameter_IsUsedWithoutANewTrace) {
   using namespace optim;
   auto optimizer = inject_hyperparams([](const Hyperparams& h) { return sgd(h["learning_rate"]); },
