@@ -99,6 +99,31 @@ Array convolved(const std::string& name, const Operand& lhs, const Operand& rhs,
   });
 }
 
+/// The spatial dimensions of x.
+std::vector<std::size_t> spatial_dims(const std::string& name, const Operand& x, const std::string& numbers) {
+  const std::size_t rank = x.shape().size();
+  std::vector<std::size_t> dims;
+  if (numbers.empty()) {
+    for (std::size_t d = 1; d + 1 < rank; ++d) dims.push_back(d);
+    return dims;
+  }
+  std::string letters = numbers;
+  std::ranges::sort(letters);
+  const bool distinct = std::ranges::adjacent_find(letters) == letters.end();
+  if (numbers.size() != rank || !distinct || numbers.find('N') == numbers.npos ||
+      numbers.find('C') == numbers.npos) {
+    fail<ShapeError>(
+        "[{}] dimension numbers \"{}\" do not name the dimensions of {}: expected N, C and another letter "
+        "for "
+        "each spatial dimension, each once{}",
+        name, numbers, to_string(x.aval()), ops::at());
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (numbers[d] != 'N' && numbers[d] != 'C') dims.push_back(d);
+  }
+  return dims;
+}
+
 /// The window, strides and padding with an entry for each dimension of x.
 struct Pool {
   Integers window, strides;
@@ -112,15 +137,17 @@ Pool pool_of(const std::string& name, const Operand& x, const Integers& window, 
         "{}{}",
         name, to_string(window), to_string(x.aval()), ops::at());
   }
-  Pool pool{window, ones_if_empty(name, options.strides, window.size(), "stride"), {}};
-  pool.padding =
-      options.padding.of(name, Shape(shape.begin() + 1, shape.end() - 1), pool.window, pool.strides);
-  for (auto* list : {&pool.window, &pool.strides}) {
-    list->insert(list->begin(), 1);
-    list->push_back(1);
+  const std::vector<std::size_t> dims = spatial_dims(name, x, options.dimension_numbers);
+  const Integers strides = ones_if_empty(name, options.strides, window.size(), "stride");
+  Integers sizes;
+  for (std::size_t d : dims) sizes.push_back(shape[d]);
+  const Padding padding = options.padding.of(name, sizes, window, strides);
+  Pool pool{Integers(shape.size(), 1), Integers(shape.size(), 1), Padding(shape.size())};
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    pool.window[dims[i]] = window[i];
+    pool.strides[dims[i]] = strides[i];
+    pool.padding[dims[i]] = padding[i];
   }
-  pool.padding.insert(pool.padding.begin(), {0, 0});
-  pool.padding.push_back({0, 0});
   return pool;
 }
 

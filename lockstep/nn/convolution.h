@@ -80,10 +80,15 @@ struct PoolOptions {
   std::vector<std::int64_t> strides = {};
   ConvPadding padding = "VALID";
   bool count_include_pad = true;  ///< for avg_pool: divide by the whole window's size at the borders, too
+
+  /// The meaning of x's dimensions, as in ConvOptions: "NCHW" for images from PyTorch. By default features
+  /// are last, "NHWC".
+  std::string dimension_numbers = {};
 };
 
 /// max_pool, min_pool, avg_pool: the largest, smallest or mean element of each window of x, which is [batch,
-/// spatial…, features].
+/// spatial…, features] unless options.dimension_numbers say otherwise. `window`, the strides and the padding
+/// have an entry for each spatial dimension.
 Array max_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});
 Array min_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});
 Array avg_pool(const Operand& x, const std::vector<std::int64_t>& window, PoolOptions options = {});

@@ -125,6 +125,35 @@ void RMSNorm::tree_parts(RMSNorm& self, tree::Parts& part) {
   part("epsilon", std::as_const(self.epsilon))("scale", self.scale);
 }
 
+GroupNorm GroupNorm::init(const random::KeyOperand& key) const {
+  CallSiteScope here(key.site());
+  check_sizes("GroupNorm", "features and num_groups", {features, num_groups});
+  if (features % num_groups != 0) {
+    fail<ShapeError>("[nn::GroupNorm] expected features that num_groups divides, got {} and {}{}", features,
+                     num_groups, ops::at());
+  }
+  GroupNorm layer = *this;
+  layer.scale.reset();
+  layer.bias.reset();
+  if (use_scale) layer.scale = initializers::ones({}, {features}, dtype);
+  if (use_bias) layer.bias = initializers::zeros({}, {features}, dtype);
+  return layer;
+}
+
+Array GroupNorm::operator()(const Operand& x) const {
+  CallSiteScope here(x.site());
+  if (use_scale || use_bias) check_made("GroupNorm", use_scale ? scale : bias);
+  return group_norm(x, num_groups, scale ? Operand(*scale) : Operand(1.0),
+                    bias ? Operand(*bias) : Operand(0.0), epsilon);
+}
+
+std::vector<tree::NamedAxes> GroupNorm::logical_axes() const { return {{"scale", axes}, {"bias", axes}}; }
+
+void GroupNorm::tree_parts(GroupNorm& self, tree::Parts& part) {
+  part("num_groups", std::as_const(self.num_groups))("epsilon", std::as_const(self.epsilon));
+  part("scale", self.scale)("bias", self.bias);
+}
+
 Conv Conv::init(const random::KeyOperand& key) const {
   CallSiteScope here(key.site());
   check_sizes("Conv", "kernel_size, in_features and out_features", {in_features, out_features});
@@ -166,6 +195,43 @@ void Conv::tree_parts(Conv& self, tree::Parts& part) {
   part("batch_groups", std::as_const(self.options.batch_group_count));
   part("precision", std::as_const(self.options.precision));
   part("preferred_element_type", std::as_const(self.options.preferred_element_type));
+  part("kernel", self.kernel)("bias", self.bias);
+}
+
+ConvTranspose ConvTranspose::init(const random::KeyOperand& key) const {
+  CallSiteScope here(key.site());
+  check_sizes("ConvTranspose", "in_features and out_features", {in_features, out_features});
+  check_sizes("ConvTranspose", "kernel_size", kernel_size);
+  Shape shape = kernel_size;
+  shape.insert(shape.end(), {in_features, out_features});
+  if (options.transpose_kernel) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  ConvTranspose layer = *this;
+  layer.kernel = made(kernel_init, initializers::lecun_normal(), key, "kernel", shape, dtype);
+  layer.bias.reset();
+  if (use_bias) layer.bias = made(bias_init, initializers::zeros, key, "bias", {out_features}, dtype);
+  return layer;
+}
+
+Array ConvTranspose::operator()(const Operand& x) const {
+  CallSiteScope here(x.site());
+  check_made("ConvTranspose", kernel);
+  Array y = conv_transpose(x, kernel, options);
+  return bias ? y + *bias : y;
+}
+
+std::vector<tree::NamedAxes> ConvTranspose::logical_axes() const {
+  std::vector<tree::NamedAxes> all = {{"kernel", axes}};
+  const std::int64_t outputs =
+      static_cast<std::int64_t>(kernel_size.size()) + (options.transpose_kernel ? 0 : 1);
+  if (use_bias) all.push_back({"bias", last_axes(axes, outputs, 1)});
+  return all;
+}
+
+void ConvTranspose::tree_parts(ConvTranspose& self, tree::Parts& part) {
+  const std::string padding = self.options.padding.to_string();
+  part("strides", std::as_const(self.options.strides))("padding", padding);
+  part("rhs_dilation", std::as_const(self.options.rhs_dilation));
+  part("transpose_kernel", std::as_const(self.options.transpose_kernel));
   part("kernel", self.kernel)("bias", self.bias);
 }
 

@@ -90,6 +90,25 @@ struct RMSNorm {
   static void tree_parts(RMSNorm& self, tree::Parts& part);
 };
 
+/// Groups of features, normalized for each example over all spatial dimensions (group_norm), then multiplied
+/// by scale, plus bias. One group is a layer norm of the whole example, a group for each feature an instance
+/// norm.
+struct GroupNorm {
+  std::int64_t features = 0, num_groups = 32;
+  double epsilon = 1e-6;
+  bool use_scale = true, use_bias = true;
+  PartitionSpec axes = {};
+  DType dtype = DType::kF32;
+
+  std::optional<Array> scale = {}, bias = {};  ///< [features]: initially ones and zeros
+
+  /// Throws ShapeError unless num_groups divides the features.
+  GroupNorm init(const random::KeyOperand& key) const;
+  Array operator()(const Operand& x) const;
+  std::vector<tree::NamedAxes> logical_axes() const;
+  static void tree_parts(GroupNorm& self, tree::Parts& part);
+};
+
 /// A convolution from [batch, spatial..., in_features] to [batch, spatial..., out_features].
 struct Conv {
   std::int64_t in_features = 0, out_features = 0;
@@ -109,6 +128,28 @@ struct Conv {
   Array operator()(const Operand& x) const;
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(Conv& self, tree::Parts& part);
+};
+
+/// A transposed convolution (conv_transpose), which enlarges: [batch, spatial..., in_features] to [batch,
+/// spatial * strides..., out_features] with the padding SAME.
+struct ConvTranspose {
+  std::int64_t in_features = 0, out_features = 0;
+  std::vector<std::int64_t> kernel_size = {};
+  ConvTransposeOptions options = {};
+  bool use_bias = true;
+  Initializer kernel_init = {};  ///< by default lecun_normal
+  Initializer bias_init = {};    ///< by default zeros
+  PartitionSpec axes = {};
+  DType dtype = DType::kF32;
+
+  Array kernel = {};  ///< [kernel_size..., in_features, out_features]; with options.transpose_kernel
+                      ///< [kernel_size..., out_features, in_features]
+  std::optional<Array> bias = {};  ///< [out_features]
+
+  ConvTranspose init(const random::KeyOperand& key) const;
+  Array operator()(const Operand& x) const;
+  std::vector<tree::NamedAxes> logical_axes() const;
+  static void tree_parts(ConvTranspose& self, tree::Parts& part);
 };
 
 /// Sets each element to 0 with probability `rate`, and divides the others by 1 - rate. Without a key (outside

@@ -3,6 +3,7 @@
 
 #include "lockstep/nn/activations.h"
 #include "lockstep/nn/attention.h"
+#include "lockstep/nn/batch_norm.h"
 #include "lockstep/nn/convolution.h"
 #include "lockstep/nn/initializers.h"
 #include "lockstep/nn/layer.h"

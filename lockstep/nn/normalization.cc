@@ -6,6 +6,7 @@
 #include "lockstep/nn/in_at_least_f32.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape.h"
 
 namespace lockstep::nn {
 namespace {
@@ -33,6 +34,30 @@ Array standardize(const Operand& x, Axes axis, double epsilon) {
 Array layer_norm(const Operand& x, const Operand& scale, const Operand& bias, double epsilon) {
   auto normalized = [&](Tracers t) { return standardized(t[0], -1, epsilon) * t[1] + t[2]; };
   return ops::elementwise("layer_norm", fmt::format("{}", epsilon), Meet::kInexact, {&x, &scale, &bias},
+                          [&](Tracers given) { return in_at_least_f32(given, normalized); });
+}
+
+Array group_norm(const Operand& x, std::int64_t num_groups, const Operand& scale, const Operand& bias,
+                 double epsilon) {
+  CallSiteScope here(x.site());
+  const Shape shape = x.shape();
+  if (shape.size() < 2 || num_groups < 1 || shape.back() % num_groups != 0) {
+    fail<ShapeError>(
+        "[group_norm] expected [batch, spatial..., features] with a number of features that the groups "
+        "divide, "
+        "got {} and {} groups{}",
+        to_string(x.aval()), num_groups, ops::at());
+  }
+  auto normalized = [&](Tracers t) {
+    Shape grouped = shape;
+    grouped.back() = num_groups;
+    grouped.push_back(shape.back() / num_groups);
+    std::vector<std::int64_t> axes = {-1};
+    for (std::size_t d = 1; d + 1 < shape.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+    return reshape(standardized(reshape(t[0], grouped), axes, epsilon), shape) * t[1] + t[2];
+  };
+  return ops::elementwise("group_norm", fmt::format("{} {}", num_groups, epsilon), Meet::kInexact,
+                          {&x, &scale, &bias},
                           [&](Tracers given) { return in_at_least_f32(given, normalized); });
 }
 

@@ -16,6 +16,13 @@ Array standardize(const Operand& x, Axes axis = -1, double epsilon = 1e-5);
 Array layer_norm(const Operand& x, const Operand& scale = 1.0, const Operand& bias = 0.0,
                  double epsilon = 1e-5);
 
+/// Features, the last dimension, in num_groups groups of equal size: each group of each example (the first
+/// dimension) is standardized over all its spatial dimensions, then multiplied by scale, plus bias, which
+/// have the size of features. x is [batch, spatial..., features]. Throws ShapeError unless num_groups divides
+/// the features. (Wu and He, "Group Normalization", 2018.)
+Array group_norm(const Operand& x, std::int64_t num_groups, const Operand& scale = 1.0,
+                 const Operand& bias = 0.0, double epsilon = 1e-6);
+
 /// x / sqrt(mean(x²) + epsilon) along the last dimension, times scale.
 Array rms_norm(const Operand& x, const Operand& scale = 1.0, double epsilon = 1e-6);
 
