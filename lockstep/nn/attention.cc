@@ -19,6 +19,7 @@ struct Attention {
   Array query, key, value;
   std::optional<Array> mask, bias;
   bool is_causal;
+  LocalWindow window;
   double scale;
 
   std::int64_t queries() const { return query.shape()[1]; }
@@ -45,6 +46,11 @@ Array whole(const Attention& a) {
   const double hidden = internal::hidden_score(dtype);
   if (a.mask) scores = where(terms(*a.mask), scores, hidden);
   if (a.is_causal) scores = where(tril(ones({a.queries(), a.keys()}, DType::kBool)), scores, hidden);
+  if (a.window.is_limited()) {
+    const Array seen =
+        internal::visible(arange(a.queries(), DType::kI32), arange(a.keys(), DType::kI32), false, a.window);
+    scores = where(seen, scores, hidden);
+  }
   const Array weights = astype(softmax(scores), dtype);
   return reshape(einsum(in_groups ? "bhgqk,bkhf->bqhgf" : "bhqk,bkhf->bqhf", {weights, a.value}), shape);
 }
@@ -54,9 +60,11 @@ Array by_blocks(const Attention& a, std::int64_t block) {
     return x ? std::optional(internal::grouped_terms(*x, a.heads(), a.key_heads())) : std::nullopt;
   };
   auto places = [&](std::int64_t count) {
-    return a.is_causal ? std::optional(arange(count, DType::kI32)) : std::nullopt;
+    const bool decide = a.is_causal || a.window.is_limited();
+    return decide ? std::optional(arange(count, DType::kI32)) : std::nullopt;
   };
-  const internal::Queries queries = {internal::grouped(a.query, a.key_heads()), places(a.queries()), a.scale};
+  const internal::Queries queries = {internal::grouped(a.query, a.key_heads()), places(a.queries()), a.scale,
+                                     a.is_causal, a.window};
   const internal::Keys keys = {transpose(a.key, {0, 2, 1, 3}), transpose(a.value, {0, 2, 1, 3}),
                                terms(a.mask), terms(a.bias), places(a.keys())};
   const Array result = attended(internal::with_keys(internal::no_keys(queries, keys), queries, keys, block));
@@ -74,17 +82,32 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                      block = internal::block_size(options, queries, keys);
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.shape()[3])));
   std::vector<Array> operands = {query.as_array(), key.as_array(), value.as_array()};
-  if (options.mask) operands.push_back(*options.mask);
-  if (options.bias) operands.push_back(*options.bias);
-  const std::string parameters = fmt::format("{} {} {} {} {}", options.is_causal, options.mask.has_value(),
-                                             options.bias.has_value(), scale, block);
-  return run_operation("dot_product_attention", parameters, operands,
-                       [&](std::span<const Array> t) {
-                         Attention a = {t[0], t[1], t[2], {}, {}, options.is_causal, scale};
-                         if (options.mask) a.mask = t[3];
-                         if (options.bias) a.bias = t.back();
-                         return std::vector<Array>{block < keys ? by_blocks(a, block) : whole(a)};
-                       })
+  std::string parameters = fmt::format("{} {} {}", options.is_causal, scale, block);
+  for (const std::optional<Array>* given :
+       {&options.mask, &options.bias, &options.query_seq_lengths, &options.key_value_seq_lengths}) {
+    parameters += given->has_value() ? " given" : " none";
+    if (*given) operands.push_back(**given);
+  }
+  for (const std::optional<std::int64_t>& side :
+       {options.local_window_size.left, options.local_window_size.right})
+    parameters += side ? fmt::format(" {}", *side) : " all";
+  return run_operation(
+             "dot_product_attention", parameters, operands,
+             [&](std::span<const Array> t) {
+               auto next = t.begin() + 3;
+               auto taken = [&](const std::optional<Array>& given) {
+                 return given ? std::optional(*next++) : std::nullopt;
+               };
+               Attention a = {t[0], t[1], t[2], {}, {}, options.is_causal, options.local_window_size, scale};
+               a.mask = taken(options.mask);
+               a.bias = taken(options.bias);
+               const std::optional<Array> of_queries = taken(options.query_seq_lengths);
+               a.mask = internal::mask_with_lengths(a.mask, taken(options.key_value_seq_lengths), keys);
+               const Array result = block < keys ? by_blocks(a, block) : whole(a);
+               return std::vector<Array>{
+                   of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
+                              : result};
+             })
       .front();
 }
 

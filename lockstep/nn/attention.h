@@ -9,6 +9,19 @@
 
 namespace lockstep::nn {
 
+/// The keys that a query sees: from `left` positions before its own to `right` positions after it; none: all
+/// on that side. A number alone is both. Mistral's sliding window of n keys is {n - 1, 0}.
+struct LocalWindow {
+  LocalWindow() = default;
+  LocalWindow(std::int64_t both) : left(both), right(both) {}
+  LocalWindow(std::optional<std::int64_t> left, std::optional<std::int64_t> right)
+      : left(left), right(right) {}
+
+  std::optional<std::int64_t> left = {}, right = {};
+
+  bool is_limited() const { return left || right; }
+};
+
 struct AttentionOptions {
   bool is_causal = false;            ///< a query sees only the keys up to its own position
   std::optional<Array> mask = {};    ///< bools that broadcast to [batch, heads, queries, keys]: which query
@@ -19,6 +32,12 @@ struct AttentionOptions {
   /// The number of keys that are scored at a time; 0: all. By default 256 if a head has more than 2^20
   /// scores, and otherwise all. All blocks have the same size, so they may be smaller than this.
   std::optional<std::int64_t> block_size = {};
+
+  LocalWindow local_window_size = {};  ///< with is_causal, both limit what a query sees
+
+  /// Integers [batch]: the rows of each example that are no padding, which is at the end. No query sees the
+  /// keys beyond key_value_seq_lengths. The results of queries beyond query_seq_lengths are 0.
+  std::optional<Array> query_seq_lengths = {}, key_value_seq_lengths = {};
 };
 
 /// softmax(query keyᵀ * scale) value for each head (jax.nn.dot_product_attention). query is [batch, queries,
@@ -35,7 +54,8 @@ struct AttentionOptions {
 /// batch or heads need no collectives. If the sequence is split, each block needs collectives; use
 /// ring_attention instead.
 ///
-/// Throws ShapeError for shapes that do not match, and for a negative block_size.
+/// Throws ShapeError for shapes that do not match, and for a negative block_size or window; DTypeError for
+/// lengths that are not integers.
 ///
 /// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); Rabe and Staats,
 /// "Self-attention Does Not Need O(n²) Memory" (2021); Dao et al., "FlashAttention" (2022).
@@ -46,9 +66,9 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
 /// pmap. Device k holds part k of the sequence: query is its [batch, queries, heads, features], key and value
 /// its [batch, keys, key heads, features], and the result has query's shape. In each step every device
 /// computes with the keys and values that it has while it passes them to the next device; it never holds more
-/// than two parts of them. `is_causal` refers to positions in the whole sequence; every device computes every
-/// step, even if causality hides all its keys. Mask and bias broadcast to [batch, heads, queries, keys of all
-/// devices]. `block_size` applies to the keys of one part.
+/// than two parts of them. `is_causal`, the window and the lengths refer to positions in the whole sequence;
+/// every device computes every step, even if causality hides all its keys. Mask and bias broadcast to [batch,
+/// heads, queries, keys of all devices]. `block_size` applies to the keys of one part.
 ///
 /// The reverse derivative keeps query, key, value, the result and two numbers for each query and head. It
 /// passes keys and values around the ring once more, together with their cotangents in f32 (f64). It can be

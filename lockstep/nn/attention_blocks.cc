@@ -42,12 +42,11 @@ Array scores(const Queries& queries, const Keys& keys) {
   if (keys.bias) scores = astype(scores + *keys.bias, dtype);
   if (keys.mask) scores = where(*keys.mask, scores, hidden_score(dtype));
   if (!keys.places) return scores;
-  const Array places = reshape(*keys.places, {1, keys.size()});
   if (queries.places) {
-    const Array own = reshape(*queries.places, {queries.places->shape()[0], 1});
-    scores = where(own >= places, scores, hidden_score(dtype));
+    scores = where(visible(*queries.places, *keys.places, queries.is_causal, queries.window), scores,
+                   hidden_score(dtype));
   }
-  return keys.some_missing ? where(places == kNoPlace, -infinity(), scores) : scores;
+  return keys.some_missing ? where(*keys.places == kNoPlace, -infinity(), scores) : scores;
 }
 
 /// The sums of power * value and of the powers, over one block.
@@ -142,6 +141,25 @@ void check_attention(std::string_view operation, const Operand& query, const Ope
   const Shape of_scores = {q[0], q[2], q[1], k[1] * devices};
   if (options.mask) check_terms(operation, "mask", *options.mask, of_scores);
   if (options.bias) check_terms(operation, "bias", *options.bias, of_scores);
+  const std::pair<const char*, const std::optional<Array>&> lengths[] = {
+      {"query_seq_lengths", options.query_seq_lengths},
+      {"key_value_seq_lengths", options.key_value_seq_lengths}};
+  for (const auto& [name, given] : lengths) {
+    if (!given) continue;
+    if (given->shape() != Shape{q[0]}) {
+      fail<ShapeError>("[{}] expected {} of each example, [{}], got {}{}", operation, name, q[0],
+                       to_string(given->aval()), ops::at());
+    }
+    if (!is_integer(given->dtype())) {
+      fail<DTypeError>("[{}] expected {} of whole numbers, got {}{}", operation, name,
+                       to_string(given->aval()), ops::at());
+    }
+  }
+  const LocalWindow& window = options.local_window_size;
+  if (window.left.value_or(0) < 0 || window.right.value_or(0) < 0) {
+    fail<ShapeError>("[{}] expected a local_window_size of 0 or more, got {} and {}{}", operation,
+                     window.left.value_or(0), window.right.value_or(0), ops::at());
+  }
   if (options.block_size.value_or(0) < 0) {
     fail<ShapeError>("[{}] expected a block_size of 1 or more, or 0 for all keys at once, got {}{}",
                      operation, *options.block_size, ops::at());
@@ -151,6 +169,33 @@ void check_attention(std::string_view operation, const Operand& query, const Ope
 std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
   const bool all = options.block_size ? *options.block_size == 0 : queries * keys <= kWholeScores;
   return all ? keys : std::min(keys, options.block_size.value_or(kBlock));
+}
+
+Array visible(const Array& queries, const Array& keys, bool is_causal, const LocalWindow& window) {
+  const Array ahead = reshape(keys, {1, keys.shape()[0]}) - reshape(queries, {queries.shape()[0], 1});
+  std::optional<Array> all;
+  auto add = [&](const Array& shown) { all = all ? logical_and(*all, shown) : shown; };
+  if (is_causal) add(ahead <= 0);
+  if (window.left) add(ahead >= -*window.left);
+  if (window.right) add(ahead <= *window.right);
+  return all ? *all : ones(ahead.shape(), DType::kBool);
+}
+
+Array within(const Array& lengths, std::int64_t count) {
+  return arange(count, lengths.dtype()) < reshape(lengths, {lengths.shape()[0], 1, 1, 1});
+}
+
+std::optional<Array> mask_with_lengths(const std::optional<Array>& mask, const std::optional<Array>& lengths,
+                                       std::int64_t keys) {
+  if (!lengths) return mask;
+  const Array there = within(*lengths, keys);
+  return mask ? logical_and(*mask, there) : there;
+}
+
+Array without_padding(const Array& result, const Array& lengths, const Array& positions) {
+  const std::int64_t batch = lengths.shape()[0], queries = positions.shape()[0];
+  const Array there = reshape(positions, {1, queries}) < reshape(lengths, {batch, 1});
+  return where(reshape(there, {batch, queries, 1, 1}), result, zeros_like(result));
 }
 
 double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }

@@ -21,6 +21,21 @@ void check_attention(std::string_view operation, const Operand& query, const Ope
 /// The number of keys that are scored at a time: `keys` for all.
 std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, std::int64_t keys);
 
+/// Which keys causality and the window show to each query, by their positions in the sequence, i32[queries]
+/// and i32[keys]: bools [queries, keys].
+Array visible(const Array& queries, const Array& keys, bool is_causal, const LocalWindow& window);
+
+/// Whether each of `count` positions is below the length of its example, [batch]: bools [batch, 1, 1, count].
+Array within(const Array& lengths, std::int64_t count);
+
+/// The mask, and what key_value_seq_lengths hide of this many keys; none if there is neither.
+std::optional<Array> mask_with_lengths(const std::optional<Array>& mask, const std::optional<Array>& lengths,
+                                       std::int64_t keys);
+
+/// The result, [batch, queries, heads, features], with 0 for queries at positions, i32[queries], that are not
+/// below the length of their example.
+Array without_padding(const Array& result, const Array& lengths, const Array& positions);
+
 /// The score where the mask or causality hides a key, as in JAX. It is finite, so that a query that sees no
 /// key gets equal weights.
 double hidden_score(DType dtype);
@@ -35,8 +50,10 @@ Array grouped_terms(const Array& terms, std::int64_t heads, std::int64_t key_hea
 
 struct Queries {
   Array query;                  ///< [batch, key heads, group, queries, features]
-  std::optional<Array> places;  ///< i32[queries]: positions in the sequence; set if attention is causal
+  std::optional<Array> places;  ///< i32[queries]: positions in the sequence; set if they decide what is seen
   double scale;
+  bool is_causal = false;
+  LocalWindow window = {};
 };
 
 struct Keys {

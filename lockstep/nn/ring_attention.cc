@@ -64,14 +64,19 @@ struct Ring {
   AxisNames axes;
   std::int64_t devices, queries, keys, block;
   bool has_bias, has_mask, is_causal;
+  LocalWindow window;
   double scale;
   DType dtype;  ///< of the scores
 
   std::size_t num_inexact() const { return has_bias ? 4 : 3; }
 
+  bool needs_places() const { return is_causal || window.is_limited(); }
+
+  Array places_of_queries() const { return arange(queries, DType::kI32) + axis_index(axes) * queries; }
+
   Queries queries_of(const Array& query) const {
-    Queries out = {query, {}, scale};
-    if (is_causal) out.places = arange(queries, DType::kI32) + axis_index(axes) * queries;
+    Queries out = {query, {}, scale, is_causal, window};
+    if (needs_places()) out.places = places_of_queries();
     return out;
   }
 
@@ -87,7 +92,7 @@ struct Ring {
     Keys out = {key, value, {}, {}, {}};
     if (has_bias) out.bias = part(bias_and_mask.front());
     if (has_mask) out.mask = part(bias_and_mask.back());
-    if (is_causal) out.places = arange(keys, DType::kI32) + first;
+    if (needs_places()) out.places = arange(keys, DType::kI32) + first;
     return out;
   }
 
@@ -226,22 +231,27 @@ Array ring_attention(const Operand& query, const Operand& key, const Operand& va
   }
   const std::int64_t heads = query.shape()[2], key_heads = key.shape()[2], queries = query.shape()[1],
                      keys = key.shape()[1];
+  const std::optional<Array> mask =
+      internal::mask_with_lengths(options.mask, options.key_value_seq_lengths, keys * devices);
   const Ring ring = {.axes = axes,
                      .devices = devices,
                      .queries = queries,
                      .keys = keys,
                      .block = internal::block_size(options, queries, keys),
                      .has_bias = options.bias.has_value(),
-                     .has_mask = options.mask.has_value(),
+                     .has_mask = mask.has_value(),
                      .is_causal = options.is_causal,
+                     .window = options.local_window_size,
                      .scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(query.shape()[3]))),
                      .dtype = at_least_f32(dtype)};
   Arrays operands = {internal::grouped(query.as_array(), key_heads), transpose(key.as_array(), {0, 2, 1, 3}),
                      transpose(value.as_array(), {0, 2, 1, 3})};
   if (options.bias)
     operands.push_back(astype(internal::grouped_terms(*options.bias, heads, key_heads), ring.dtype));
-  if (options.mask) operands.push_back(internal::grouped_terms(*options.mask, heads, key_heads));
-  return astype(internal::ungrouped(ring.emit(operands)), dtype);
+  if (mask) operands.push_back(internal::grouped_terms(*mask, heads, key_heads));
+  const Array result = astype(internal::ungrouped(ring.emit(operands)), dtype);
+  if (!options.query_seq_lengths) return result;
+  return internal::without_padding(result, *options.query_seq_lengths, ring.places_of_queries());
 }
 
 }  // namespace lockstep::nn

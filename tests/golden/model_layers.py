@@ -70,10 +70,73 @@ def convolutions():
         back(nn.avg_pool(last(first), (3, 2), strides=(2, 2), padding=((1, 1), (1, 0)), count_include_pad=False)))
 
 
+def attention():
+    x = numbers((2, 5, 4, 3), 1)
+    params = {"key": numbers((2, 6, 2, 3), 2), "value": numbers((2, 6, 2, 3), 3)}
+    queries, keys = jnp.array([5, 3]), jnp.array([4, 6])
+    mask = (jnp.arange(30) % 7 != 3).reshape(5, 6)
+    for name, options in {
+        "window": dict(local_window_size=(2, 1)),
+        "window, causal": dict(local_window_size=1, is_causal=True),
+        "key lengths": dict(key_value_seq_lengths=keys),
+        "query lengths": dict(query_seq_lengths=queries),
+        "everything": dict(local_window_size=(3, 1), is_causal=True, query_seq_lengths=queries, key_value_seq_lengths=keys,
+                           mask=mask[None, None], bias=numbers((4, 5, 6), 4)[None]),
+    }.items():
+        layer(f"attention({name})", lambda p, x: jax.nn.dot_product_attention(x, p["key"], p["value"], **options), params, x)
+
+
+def rotary():
+    """transformers' formulas (modeling_rope_utils.py), in float64."""
+    base, positions = 10000.0, np.array([[0, 1, 7, 30, 61], [5, 6, 7, 100, 300]])
+
+    def rates(features):
+        return base ** (-np.arange(0, features, 2) / features)
+
+    def llama3(features, factor, low, high, original):
+        wave = 2 * np.pi / rates(features)
+        smooth = (original / wave - low) / (high - low)
+        changed = np.where(wave > original / low, rates(features) / factor, rates(features))
+        return np.where((wave >= original / high) & (wave <= original / low),
+                        (1 - smooth) * rates(features) / factor + smooth * rates(features), changed)
+
+    def yarn(features, factor, original, truncate=True):
+        pair = lambda turns: features * np.log(original / (turns * 2 * np.pi)) / (2 * np.log(base))
+        low, high = pair(32), pair(1)
+        if truncate:
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0), min(high, features - 1)
+        extrapolated = 1 - np.clip((np.arange(features // 2) - low) / (high - low), 0, 1)
+        return rates(features) / factor * (1 - extrapolated) + rates(features) * extrapolated
+
+    def turned(x, rates, factor=1.0, interleaved=False):
+        features = 2 * len(rates)
+        own, rest = x[..., :features], x[..., features:]
+        angles = positions[..., None, None] * rates
+        a, b = (own[..., ::2], own[..., 1::2]) if interleaved else (own[..., :features // 2], own[..., features // 2:])
+        c, s = np.cos(angles) * factor, np.sin(angles) * factor
+        pair = (a * c - b * s, b * c + a * s)
+        own = np.stack(pair, -1).reshape(own.shape) if interleaved else np.concatenate(pair, -1)
+        return np.concatenate([own, rest], -1)
+
+    x = np.asarray(numbers((2, 5, 3, 16), 1), np.float64)
+    scale = lambda factor, by=1.0: 0.1 * by * np.log(factor) + 1
+    put("rotary(partial)", turned(x, rates(8)))
+    put("rotary(interleaved)", turned(x, rates(16), interleaved=True))
+    put("rotary(partial, interleaved)", turned(x, rates(4), interleaved=True))
+    put("rotary(linear)", turned(x, rates(16) / 4))
+    put("rotary(llama3)", turned(x, llama3(16, 8, 1, 4, 256)))
+    put("rotary(yarn)", turned(x, yarn(16, 4, 512), scale(4)))
+    put("rotary(yarn, mscale)", turned(x, yarn(16, 40, 4096, False), scale(40, 0.707) / scale(40, 1.5)))
+    put("rotary(yarn, attention_factor)", turned(x, yarn(16, 0.5, 512), 1.25))
+
+
 def main():
     check_versions(VERSIONS)
     norms()
     convolutions()
+    attention()
+    rotary()
     write("model_layers.json")
 
 

@@ -209,6 +209,141 @@ TEST(Pooling, OfImagesWithTheFeaturesFirst_PoolsTheSpatialDimensions) {
   }
 }
 
+struct KeysAndValues {
+  Array key, value;
+};
+
+TEST(Attention, WindowsAndLengths_GiveWhatJaxGives) {
+  const Array x = numbers({2, 5, 4, 3}, 1), queries = array({5, 3}), keys = array({4, 6});
+  const Array mask = reshape(arange(30) % 7 != 3, {5, 6});
+  const KeysAndValues given{numbers({2, 6, 2, 3}, 2), numbers({2, 6, 2, 3}, 3)};
+  const std::vector<std::pair<std::string, nn::AttentionOptions>> cases = {
+      {"window", {.local_window_size = {2, 1}}},
+      {"window, causal", {.is_causal = true, .local_window_size = 1}},
+      {"key lengths", {.key_value_seq_lengths = keys}},
+      {"query lengths", {.query_seq_lengths = queries}},
+      {"everything",
+       {.is_causal = true,
+        .mask = mask,
+        .bias = numbers({4, 5, 6}, 4),
+        .local_window_size = {3, 1},
+        .query_seq_lengths = queries,
+        .key_value_seq_lengths = keys}}};
+  for (const auto& [name, given_options] : cases) {
+    for (int block : {0, 4}) {
+      nn::AttentionOptions options = given_options;
+      options.block_size = block;
+      auto call = [&](const KeysAndValues& keys, const Array& x) {
+        return nn::dot_product_attention(x, keys.key, keys.value, options);
+      };
+      expect_layer("attention(" + name + ")", given, call, x, {{"key", "key"}, {"value", "value"}});
+    }
+  }
+  EXPECT_THAT(
+      error_of<ShapeError>([&] {
+        nn::dot_product_attention(x, given.key, given.value, {.key_value_seq_lengths = array({1, 2, 3})});
+      }),
+      HasSubstr("[dot_product_attention] expected key_value_seq_lengths of each example, [2], got i32[3] "
+                "(at model_layers_test.cc:"));
+  EXPECT_THAT(error_of<DTypeError>([&] {
+                nn::dot_product_attention(x, given.key, given.value, {.query_seq_lengths = ones({2})});
+              }),
+              HasSubstr("expected query_seq_lengths of whole numbers, got f32[2]"));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                nn::dot_product_attention(x, given.key, given.value, {.local_window_size = {-1, 0}});
+              }),
+              HasSubstr("expected a local_window_size of 0 or more, got -1 and 0"));
+}
+
+TEST(RingAttention, WithAWindowAndLengths_EqualsPlainAttention) {
+  const Mesh mesh = make_mesh({{"seq", 2}});
+  const Array query = numbers({2, 8, 2, 3}, 1), key = numbers({2, 8, 2, 3}, 2),
+              value = numbers({2, 8, 2, 3}, 3);
+  for (bool causal : {false, true}) {
+    const nn::AttentionOptions options{.is_causal = causal,
+                                       .local_window_size = {3, 2},
+                                       .query_seq_lengths = array({8, 5}),
+                                       .key_value_seq_lengths = array({6, 7})};
+    auto ring = [&](const Array& q, const Array& k, const Array& v) {
+      return nn::ring_attention(q, k, v, "seq", options);
+    };
+    auto split = shard_map(ring, {mesh, {P(nullptr, "seq")}, {P(nullptr, "seq")}});
+    auto plain = [&](const Array& q, const Array& k, const Array& v) {
+      return nn::dot_product_attention(q, k, v, options);
+    };
+    auto by_key = [&](auto attention) {
+      return jit([=](const Array& q, const Array& k, const Array& v) {
+        auto loss = [&](const Array& k) {
+          const Array y = attention(q, k, v);
+          return std::pair(sum(y * numbers(y.shape(), 9)), y);
+        };
+        return value_and_grad(loss)(k);
+      })(query, key, value);
+    };
+    const auto [found, found_grad] = by_key(split);
+    const auto [expected, expected_grad] = by_key(plain);
+    EXPECT_LT(max(abs(found.second - expected.second)).template item<float>(), 1e-5);
+    EXPECT_LT(max(abs(found_grad - expected_grad)).template item<float>(), 1e-5);
+  }
+}
+
+TEST(RotaryEmbedding, OfEveryKind_EqualsTransformersFormulas) {
+  const Array positions = array({0, 1, 7, 30, 61, 5, 6, 7, 100, 300}, {2, 5});
+  const std::vector<std::pair<std::string, nn::RotaryOptions>> cases = {
+      {"partial", {.positions = positions, .features = 8}},
+      {"interleaved", {.positions = positions, .interleaved = true}},
+      {"partial, interleaved", {.positions = positions, .features = 4, .interleaved = true}},
+      {"linear", {.positions = positions, .scaling = nn::LinearRotaryScaling{4}}},
+      {"llama3",
+       {.positions = positions,
+        .scaling = nn::Llama3RotaryScaling{.factor = 8, .original_max_position_embeddings = 256}}},
+      {"yarn",
+       {.positions = positions,
+        .scaling = nn::YarnRotaryScaling{.factor = 4, .original_max_position_embeddings = 512}}},
+      {"yarn, mscale",
+       {.positions = positions,
+        .scaling = nn::YarnRotaryScaling{.factor = 40,
+                                         .original_max_position_embeddings = 4096,
+                                         .mscale = 0.707,
+                                         .mscale_all_dim = 1.5,
+                                         .truncate = false}}},
+      {"yarn, attention_factor",
+       {.positions = positions,
+        .scaling = nn::YarnRotaryScaling{
+            .factor = 0.5, .original_max_position_embeddings = 512, .attention_factor = 1.25}}}};
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    const Array x = astype(numbers({2, 5, 3, 16}, 1), dtype);
+    // Angles of hundreds of radians have few digits in f32.
+    const Tolerance tolerance = dtype == float64 ? Tolerance(1e-12, 1e-12) : Tolerance(1e-4, 1e-4);
+    for (const auto& [name, options] : cases) {
+      const Array turned = nn::rotary_embedding(x, options);
+      EXPECT_EQ(turned.dtype(), dtype);
+      expect_jaxs("rotary(" + name + ")", astype(turned, float64), tolerance);
+      const nn::RotaryTables tables = nn::rotary_tables(5, 16, options, dtype);
+      expect_jaxs("rotary(" + name + ")", astype(nn::rotary_embedding(x, tables), float64), tolerance);
+    }
+  }
+  const Array x = numbers({2, 5, 3, 16}, 1);
+  const nn::RotaryTables tables = nn::rotary_tables(5, 16);
+  EXPECT_EQ(tables.cosines.shape(), (Shape{5, 8}));
+  EXPECT_TRUE(array_equal(nn::rotary_embedding(x, tables), nn::rotary_embedding(x)).item<bool>());
+  EXPECT_EQ(nn::rotary_embedding(astype(x, bfloat16), tables).dtype(), bfloat16);
+
+  EXPECT_THAT(
+      error_of<ShapeError>([&] {
+        nn::rotary_embedding(numbers({2, 4, 3, 16}, 1), tables);
+      }),
+      HasSubstr("[rotary_embedding] expected tables of the rows of f32[2,4,3,16], [rows, features / 2] or "
+                "[batch, rows, features / 2], got f32[5,8] and f32[5,8] (at model_layers_test.cc:"));
+  EXPECT_THAT(error_of<ShapeError>([&] { nn::rotary_embedding(x, {.features = 18}); }),
+              HasSubstr("expected an even number of features, and of those that are turned, got 16 and 18"));
+  EXPECT_THAT(error_of<ShapeError>([&] { nn::rotary_tables(4, 16, {.positions = positions}); }),
+              HasSubstr("[rotary_tables] expected positions of 4 rows, [4] or [batch, 4], got i32[2,5]"));
+  EXPECT_THAT(
+      error_of<Error>([&] { nn::rotary_embedding(x, {.scaling = nn::YarnRotaryScaling{.factor = 4}}); }),
+      HasSubstr("expected a factor and an original length above 0"));
+}
+
 TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
 }
