@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/multi_head_attention.h"
 
+#include <limits>
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/nn/attention_blocks.h"
 #include "lockstep/nn/layer_arrays.h"
-#include "lockstep/nn/rotary.h"
 #include "lockstep/ops/apply.h"
+#include "lockstep/ops/comparison.h"
+#include "lockstep/ops/creation.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape.h"
 
 namespace lockstep::nn {
 namespace {
@@ -47,6 +52,10 @@ MultiHeadAttention MultiHeadAttention::init(const random::KeyOperand& key) const
   layer.out.out_features = out_features == 0 ? in_features : out_features;
   layer.out.kernel_init = out_kernel_init;
   layer.out.axes = picked(axes, {1, 2, 0});
+  layer.query.use_bias = query_bias.value_or(use_bias);
+  layer.key.use_bias = key_bias.value_or(use_bias);
+  layer.value.use_bias = value_bias.value_or(use_bias);
+  layer.out.use_bias = out_bias.value_or(use_bias);
   return init_parts(std::move(layer), key.as_array(), key.where());
 }
 
@@ -62,22 +71,93 @@ Array MultiHeadAttention::operator()(const Operand& queries, const Operand& keys
 Array MultiHeadAttention::operator()(const Operand& queries, const Operand& keys, const Operand& values,
                                      const AttentionOptions& options) const {
   CallSiteScope here(queries.site());
+  const Projected all = projected(queries, keys, values, nullptr, std::nullopt);
+  return out(dot_product_attention(all.query, all.key, all.value, options));
+}
+
+Array MultiHeadAttention::operator()(const Operand& x, const RotaryTables& rotary,
+                                     const AttentionOptions& options) const {
+  CallSiteScope here(x.site());
+  const Projected all = projected(x, x, x, &rotary, std::nullopt);
+  return out(dot_product_attention(all.query, all.key, all.value, options));
+}
+
+Array MultiHeadAttention::operator()(const Operand& x, AttentionCache& cache,
+                                     const AttentionOptions& options) const {
+  return with_cache(x, cache, nullptr, options);
+}
+
+Array MultiHeadAttention::operator()(const Operand& x, AttentionCache& cache, const RotaryTables& rotary,
+                                     const AttentionOptions& options) const {
+  return with_cache(x, cache, &rotary, options);
+}
+
+AttentionCache MultiHeadAttention::make_cache(std::int64_t batch, std::int64_t capacity) const {
   internal::check_made("MultiHeadAttention", out.kernel);
-  Array asked = query(queries), offered = key(keys);
-  if (rotary_base) {
-    asked = rotary_embedding(asked, {.base = *rotary_base});
-    offered = rotary_embedding(offered, {.base = *rotary_base});
+  Shape shape = {batch, capacity};
+  shape.insert(shape.end(), key.kernel.shape().begin() + key.in_features.rank(), key.kernel.shape().end());
+  const DType dtype = key.kernel.dtype();
+  return {zeros(shape, dtype), zeros(shape, dtype), zeros({}, DType::kI32)};
+}
+
+MultiHeadAttention::Projected MultiHeadAttention::projected(const Operand& queries, const Operand& keys,
+                                                            const Operand& values, const RotaryTables* rotary,
+                                                            const std::optional<Array>& first_row) const {
+  internal::check_made("MultiHeadAttention", out.kernel);
+  Projected all = {query(queries), key(keys), value(values)};
+  for (Array* each : {&all.query, &all.key}) {
+    if (rotary != nullptr) {
+      *each = rotary_embedding(*each, *rotary);
+    } else if (rotary_base) {
+      RotaryOptions turn{.base = *rotary_base};
+      if (first_row) turn.positions = *first_row + arange(each->shape()[1], DType::kI32);
+      *each = rotary_embedding(*each, turn);
+    }
   }
-  return out(dot_product_attention(asked, offered, value(values), options));
+  return all;
+}
+
+Array MultiHeadAttention::with_cache(const Operand& x, AttentionCache& cache, const RotaryTables* rotary,
+                                     AttentionOptions options) const {
+  CallSiteScope here(x.site());
+  const Projected own = projected(x, x, x, rotary, cache.length);
+  const Shape &shape = own.key.shape(), &whole = cache.key.shape();
+  const bool fits = whole.size() == 4 && cache.value.shape() == whole && whole[0] == shape[0] &&
+                    whole[2] == shape[2] && whole[3] == shape[3] && whole[1] >= shape[1];
+  if (!fits) {
+    fail<ShapeError>(
+        "[nn::MultiHeadAttention] expected a cache of keys and values with room for {}, got {} and {}{}; "
+        "make it "
+        "with make_cache(batch, capacity)",
+        to_string(own.key.aval()), to_string(cache.key.aval()), to_string(cache.value.aval()), ops::at());
+  }
+  const std::int64_t rows = shape[1], capacity = whole[1];
+  auto write = [&](Array& all, const Array& some) {
+    all = dynamic_update_slice(all, astype(some, all.dtype()), {0, cache.length, 0, 0});
+  };
+  write(cache.key, own.key);
+  write(cache.value, own.value);
+  // The queries are at other positions than their numbers, so causality and the window become a mask.
+  const Array seen = internal::visible(cache.length + arange(rows, DType::kI32),
+                                       arange(capacity, DType::kI32), true, options.local_window_size);
+  options.mask = options.mask ? logical_and(*options.mask, seen) : seen;
+  options.is_causal = false;
+  options.local_window_size = {};
+  cache.length = cache.length + static_cast<int>(rows);
+  const Array y = out(dot_product_attention(own.query, astype(cache.key, own.query.dtype()),
+                                            astype(cache.value, own.query.dtype()), options));
+  return where(cache.length <= static_cast<int>(capacity), y, std::numeric_limits<double>::quiet_NaN());
 }
 
 std::vector<tree::NamedAxes> MultiHeadAttention::logical_axes() const {
   std::vector<tree::NamedAxes> all = {{"out.kernel", picked(axes, {1, 2, 0})}};
-  for (const char* name : {"query", "key", "value"}) all.push_back({std::string(name) + ".kernel", axes});
-  if (!use_bias) return all;
-  all.push_back({"out.bias", picked(axes, {0})});
-  for (const char* name : {"query", "key", "value"})
-    all.push_back({std::string(name) + ".bias", picked(axes, {1, 2})});
+  if (out_bias.value_or(use_bias)) all.push_back({"out.bias", picked(axes, {0})});
+  const std::pair<const char*, std::optional<bool>> inputs[] = {
+      {"query", query_bias}, {"key", key_bias}, {"value", value_bias}};
+  for (const auto& [name, bias] : inputs) {
+    all.push_back({std::string(name) + ".kernel", axes});
+    if (bias.value_or(use_bias)) all.push_back({std::string(name) + ".bias", picked(axes, {1, 2})});
+  }
   return all;
 }
 

@@ -7,8 +7,16 @@
 
 #include "lockstep/nn/attention.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/rotary.h"
 
 namespace lockstep::nn {
+
+/// The keys and values of the rows so far, for a decoder that gets its rows one after the other. It is a
+/// tree: donate it to the jitted step, or carry it through a scan.
+struct AttentionCache {
+  Array key, value;  ///< [batch, capacity, key heads, features of a head]
+  Array length;      ///< the number of rows so far: an i32 scalar
+};
 
 /// Attention with several heads of qkv_features / num_heads features each, between linear layers: flax's
 /// MultiHeadDotProductAttention. With fewer key heads than heads, each key head serves a group of heads
@@ -18,6 +26,8 @@ struct MultiHeadAttention {
   std::int64_t qkv_features = 0, out_features = 0;  ///< 0: the same as in_features
   std::int64_t num_key_heads = 0;                   ///< 0: the same as num_heads; otherwise a divisor of it
   bool use_bias = true;
+  /// Instead of use_bias, for one projection: Qwen 2 has out_bias = false, Whisper key_bias = false.
+  std::optional<bool> query_bias = {}, key_bias = {}, value_bias = {}, out_bias = {};
   std::optional<double> rotary_base = {};  ///< queries and keys are turned by rotary_embedding of this base
   Initializer kernel_init = {};            ///< of query, key and value, and
   Initializer out_kernel_init = {};        ///< of out: by default lecun_normal
@@ -38,8 +48,33 @@ struct MultiHeadAttention {
   Array operator()(const Operand& queries, const Operand& keys, const Operand& values,
                    const AttentionOptions& options = {}) const;
 
+  /// Self-attention of which queries and keys are turned by these tables, instead of rotary_base. The tables
+  /// have the positions, and are made once for all layers (rotary_tables).
+  Array operator()(const Operand& x, const RotaryTables& rotary, const AttentionOptions& options = {}) const;
+
+  /// A cache for up to `capacity` rows.
+  AttentionCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+
+  /// Causal self-attention of the next rows, one or several, to all rows so far; the cache gets their keys
+  /// and values. Masks, biases and windows of `options` are for [batch, heads, rows, capacity]. With
+  /// rotary_base the positions begin at cache.length; tables are those of the new rows. If the rows are more
+  /// than the capacity, the result is NaN.
+  Array operator()(const Operand& x, AttentionCache& cache, const AttentionOptions& options = {}) const;
+  Array operator()(const Operand& x, AttentionCache& cache, const RotaryTables& rotary,
+                   const AttentionOptions& options = {}) const;
+
   std::vector<tree::NamedAxes> logical_axes() const;
   static void tree_parts(MultiHeadAttention& self, tree::Parts& part);
+
+ private:
+  /// Turned queries, keys, and values.
+  struct Projected {
+    Array query, key, value;
+  };
+  Projected projected(const Operand& queries, const Operand& keys, const Operand& values,
+                      const RotaryTables* rotary, const std::optional<Array>& first_row) const;
+  Array with_cache(const Operand& x, AttentionCache& cache, const RotaryTables* rotary,
+                   AttentionOptions options) const;
 };
 
 }  // namespace lockstep::nn

@@ -131,12 +131,38 @@ def rotary():
     put("rotary(yarn, attention_factor)", turned(x, yarn(16, 0.5, 512), 1.25))
 
 
+def relative_positions():
+    """transformers' T5Attention.compute_bias."""
+
+    def bias(table, queries, keys, bidirectional, buckets=32, max_distance=128, first=0):
+        ahead = np.arange(keys)[None, :] - (first + np.arange(queries))[:, None]
+        if bidirectional:
+            buckets //= 2
+            bucket, distance = (ahead > 0) * buckets, np.abs(ahead)
+        else:
+            bucket, distance = 0, -np.minimum(ahead, 0)
+        exact = buckets // 2
+        large = exact + (np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact)) / np.float32(np.log(max_distance / exact))
+                         * np.float32(buckets - exact)).astype(np.int64)
+        bucket = bucket + np.where(distance < exact, distance, np.minimum(large, buckets - 1))
+        return jnp.transpose(table[bucket], (2, 0, 1))[None]
+
+    table = numbers((32, 3), 1)
+    put("relative position bias", bias(table, 5, 7, True))
+    weighed = lambda table: jnp.sum(bias(table, 5, 7, True) * numbers((1, 3, 5, 7), 9))
+    put("relative position bias: by embedding", jax.grad(weighed)(table))
+    put("relative position bias(far)", bias(table[:, :1], 3, 300, True, first=150))
+    put("relative position bias(decoder)", bias(table[:, :1], 200, 200, False)[:, :, ::29])
+    put("relative position bias(few buckets)", bias(table[:, :1], 40, 40, True, 8, 20)[:, :, ::13])
+
+
 def main():
     check_versions(VERSIONS)
     norms()
     convolutions()
     attention()
     rotary()
+    relative_positions()
     write("model_layers.json")
 
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/shard_map.h"
@@ -342,6 +343,141 @@ TEST(RotaryEmbedding, OfEveryKind_EqualsTransformersFormulas) {
   EXPECT_THAT(
       error_of<Error>([&] { nn::rotary_embedding(x, {.scaling = nn::YarnRotaryScaling{.factor = 4}}); }),
       HasSubstr("expected a factor and an original length above 0"));
+}
+
+TEST(RelativePositionBias, EqualsT5s) {
+  nn::RelativePositionBias relative{.num_heads = 3, .embedding = numbers({32, 3}, 1)};
+  expect_jaxs("relative position bias", relative(5, 7));
+  auto weighed = [](const nn::RelativePositionBias& relative) {
+    return sum(relative(5, 7) * numbers({1, 3, 5, 7}, 9));
+  };
+  expect_jaxs("relative position bias: by embedding", jit(grad(weighed))(relative).embedding);
+  // Rows beyond the 128 of the last bucket, of one head.
+  nn::RelativePositionBias one{.num_heads = 1, .embedding = numbers({32, 3}, 1)[{slice(), slice(0, 1)}]};
+  expect_jaxs("relative position bias(far)", one(3, 300, 150));
+  one.bidirectional = false;
+  expect_jaxs("relative position bias(decoder)", one(200, 200)[{slice(), slice(), slice(0, none, 29)}]);
+  one.bidirectional = true;
+  one.num_buckets = 8;
+  one.max_distance = 20;
+  expect_jaxs("relative position bias(few buckets)", one(40, 40)[{slice(), slice(), slice(0, none, 13)}]);
+
+  EXPECT_EQ(nn::init(nn::RelativePositionBias{.num_heads = 3}, random::key(0)).embedding.shape(),
+            (Shape{32, 3}));
+  EXPECT_THAT(
+      error_of<ShapeError>(
+          [] { nn::init(nn::RelativePositionBias{.num_heads = 3, .max_distance = 8}, random::key(0)); }),
+      HasSubstr("[nn::RelativePositionBias] expected at least 4 buckets and a max_distance above half of "
+                "those of a direction, got 32 and 8"));
+}
+
+TEST(MultiHeadAttention, WithACache_GivesTheRowsOfTheWholeSequence) {
+  const Array x = numbers({2, 7, 8}, 1);
+  for (bool tables : {false, true}) {
+    nn::MultiHeadAttention attention{
+        .num_heads = 4, .in_features = 8, .num_key_heads = 2, .rotary_base = 100};
+    attention = nn::init(attention, random::key(1));
+    const nn::RotaryOptions turn{.base = 50, .interleaved = true};
+    const nn::AttentionOptions window{.local_window_size = {3, 0}};
+    auto whole = [&](const Array& x) {
+      nn::AttentionOptions options = window;
+      options.is_causal = true;
+      return tables ? attention(x, nn::rotary_tables(7, 2, turn), options) : attention(x, options);
+    };
+    auto next_rows = [&](nn::AttentionCache& cache, const Array& rows) {
+      if (!tables) return attention(rows, cache, window);
+      nn::RotaryOptions at = turn;
+      at.positions = cache.length + arange(rows.shape()[1]);
+      return attention(rows, cache, nn::rotary_tables(rows.shape()[1], 2, at), window);
+    };
+    // Four rows at once, then one at a time, in a cache that is larger than the sequence.
+    auto generated = [&](const Array& x) {
+      nn::AttentionCache cache = attention.make_cache(2, 9);
+      const Array prompt = next_rows(cache, slice(x, {0, 0, 0}, {2, 4, 8}));
+      auto step = [&](const nn::AttentionCache& before, const Array& row) {
+        nn::AttentionCache cache = before;
+        const Array y = next_rows(cache, expand_dims(row, 1));
+        return std::pair(cache, squeeze(y, 1));
+      };
+      auto [last, rest] = scan(step, cache, moveaxis(slice(x, {0, 4, 0}, {2, 7, 8}), 1, 0));
+      return std::pair(concatenate({prompt, moveaxis(rest, 0, 1)}, 1), last);
+    };
+    const Array expected = jit(whole)(x);
+    auto [found, cache] = jit(generated)(x);
+    EXPECT_LT(max(abs(found - expected)).item<float>(), 1e-5);
+    EXPECT_EQ(cache.length.item<std::int32_t>(), 7);
+    EXPECT_EQ(cache.key.shape(), (Shape{2, 9, 2, 2}));
+    // Rows beyond the capacity.
+    const Array rows = slice(x, {0, 0, 0}, {2, 3, 8});
+    EXPECT_TRUE(all(isnan(next_rows(cache, rows))).item<bool>());
+    nn::AttentionCache other = attention.make_cache(1, 9);
+    EXPECT_THAT(
+        error_of<ShapeError>([&] { next_rows(other, rows); }),
+        HasSubstr("[nn::MultiHeadAttention] expected a cache of keys and values with room for f32[2,3,2,2], "
+                  "got f32[1,9,2,2]"));
+  }
+}
+
+TEST(MultiHeadAttention, HasOneChoiceOfABiasForEachProjection) {
+  const nn::MultiHeadAttention attention{
+      .num_heads = 2, .in_features = 4, .key_bias = false, .out_bias = false, .axes = P("embed", "heads")};
+  const nn::MultiHeadAttention made = nn::init(attention, random::key(0));
+  EXPECT_THAT(tree::paths(made), ElementsAre("query.kernel", "query.bias", "key.kernel", "value.kernel",
+                                             "value.bias", "out.kernel"));
+  EXPECT_EQ(made(ones({1, 3, 4})).shape(), (Shape{1, 3, 4}));
+  std::vector<std::string> axes;
+  for (const auto& each : attention.logical_axes()) axes.push_back(each.path);
+  EXPECT_THAT(axes, ElementsAre("out.kernel", "query.kernel", "query.bias", "key.kernel", "value.kernel",
+                                "value.bias"));
+}
+
+struct Adapted {
+  std::vector<nn::MultiHeadAttention> layers{{.num_heads = 2, .in_features = 4}};
+  nn::Linear head{.in_features = 4, .out_features = 3};
+};
+
+TEST(Lora, OfATree_TrainsTheSelectedArraysAlone) {
+  const Adapted model = nn::init(Adapted(), random::key(0));
+  const tree::Rules<int> inputs{{"*query.kernel", 1}, {"*out.kernel", 2}, {"head.kernel", 1}, {"*", 0}};
+  nn::Lora lora = nn::lora(model, random::key(1), {.rank = 2, .alpha = 8, .inputs = inputs});
+  EXPECT_THAT(tree::paths(lora),
+              ElementsAre("layers[0].query.kernel.a", "layers[0].query.kernel.b", "layers[0].out.kernel.a",
+                          "layers[0].out.kernel.b", "head.kernel.a", "head.kernel.b"));
+  EXPECT_EQ(lora.adapters[0].a.shape(), (Shape{4, 2}));
+  EXPECT_EQ(lora.adapters[0].b.shape(), (Shape{2, 4}));
+  EXPECT_LE(max(abs(lora.adapters[0].a)).item<float>(), 0.5f);
+
+  // At first the model is as before; then it is that of w + 4 a b.
+  auto loss = [](const nn::Lora& lora, const Adapted& model, const Array& x) {
+    const Adapted adapted = lora.merged(model);
+    return sum(square(adapted.head(adapted.layers[0](x))));
+  };
+  const Array x = numbers({2, 3, 4}, 1);
+  EXPECT_EQ(jit(loss)(lora, model, x).item<float>(), jit([](const Adapted& m, const Array& x) {
+                                                       return sum(square(m.head(m.layers[0](x))));
+                                                     })(model, x)
+                                                         .item<float>());
+  lora.adapters[2].b = numbers({2, 3}, 5);
+  const Array expected = model.head.kernel + 4.0 * matmul(lora.adapters[2].a, lora.adapters[2].b);
+  EXPECT_LT(max(abs(lora.merged(model).head.kernel - expected)).item<float>(), 1e-6);
+  // The product rule: the derivative by b is scale * aᵀ (the derivative by the kernel).
+  const nn::Lora by_lora = jit(grad(loss))(lora, model, x);
+  auto of_model = [](const Adapted& m, const Array& x) { return sum(square(m.head(m.layers[0](x)))); };
+  const Adapted by_model = jit(grad(of_model))(lora.merged(model), x);
+  const Array by_b = 4.0 * matmul(transpose(lora.adapters[2].a), by_model.head.kernel);
+  EXPECT_LT(max(abs(by_lora.adapters[2].b - by_b)).item<float>(), 1e-4);
+
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                nn::lora(model, random::key(1), {.inputs = tree::Rules<int>{{"head.bias", 1}, {"*", 0}}});
+              }),
+              HasSubstr("[nn::lora] expected fewer input dimensions than head.bias has, f32[3], got 1 (at "
+                        "model_layers_test.cc:"));
+  EXPECT_THAT(error_of<Error>([&] {
+                nn::lora(model, random::key(1), {.inputs = tree::Rules<int>{{"*", 0}}});
+              }),
+              HasSubstr("[nn::lora] expected an array that options.inputs select, got none"));
+  EXPECT_THAT(error_of<Error>([&] { lora.merged(model.head); }),
+              HasSubstr("[nn::Lora] expected a model with an array at head.kernel, got none"));
 }
 
 TEST(TheFile, EveryArray_WasCompared) {
