@@ -10,6 +10,8 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpointer.h"
 #include "lockstep/checkpoint/export.h"
+#include "lockstep/checkpoint/hf.h"
+#include "lockstep/checkpoint/hf_config.h"
 #include "lockstep/checkpoint/keep.h"
 #include "lockstep/data/csv.h"
 #include "lockstep/data/index_shuffle.h"

@@ -13,10 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/array/host_view.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/contents.h"
+#include "lockstep/checkpoint/elements.h"
+#include "lockstep/checkpoint/exporting.h"
 #include "lockstep/checkpoint/job.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/plan.h"
@@ -76,8 +79,10 @@ std::string index_of(const std::vector<File>& files, const std::string& prefix) 
 }
 
 /// All that an export writes.
-std::vector<std::string> names_of(const std::vector<File>& files) {
+std::vector<std::string> names_of(const std::vector<File>& files,
+                                  const std::map<std::string, std::string>& texts) {
   std::vector<std::string> names{kIndexName};
+  for (const auto& [name, text] : texts) names.push_back(name);
   for (const File& file : files) names.push_back(file.name);
   return names;
 }
@@ -124,31 +129,104 @@ class SharedFile {
   storage::OpenFile file_;
 };
 
-/// Writes this process's part of the piece, stretch by stretch.
-void write_piece(SharedFile& file, std::uint64_t offset, const Array& array, const Box& piece,
-                 const std::function<void(std::uint64_t)>& on_written) {
-  const std::size_t element = size_of(array.dtype());
-  const Box all = whole(array.shape());
+/// Elements in memory are moved in parts of this size.
+constexpr std::uint64_t kMostMoved = std::uint64_t{16} << 20;
+
+/// Writes the elements at these axes of a link from memory that has the box of the array.
+void write_axes(SharedFile& file, std::uint64_t offset, DType dtype, const Link& link, const Box& axes,
+                DType from_dtype, const std::byte* memory, const Box& box,
+                const std::function<void(std::uint64_t)>& on_written) {
+  const Strides from = strides_in(link.array, axes, box);
+  const Strides to = strides_in(link.tensor, axes, whole(tensor_shape(link)));
+  Shape shape;
+  std::vector<std::int64_t> from_strides, to_strides;
+  for (std::size_t axis : tensor_order(link)) {
+    if (axes[axis].limit - axes[axis].start == 1) continue;
+    shape.push_back(axes[axis].limit - axes[axis].start);
+    from_strides.push_back(from.by_axis[axis]);
+    to_strides.push_back(to.by_axis[axis]);
+  }
+  // The inner axes that are contiguous in the file are written at once.
+  std::int64_t run = 1;
+  std::size_t outer = shape.size();
+  bool in_place = dtype == from_dtype;
+  for (; outer > 0 && to_strides[outer - 1] == run; --outer) {
+    in_place = in_place && from_strides[outer - 1] == run;
+    run *= shape[outer - 1];
+  }
+  const std::byte* start = memory + static_cast<std::size_t>(from.offset) * size_of(from_dtype);
+  const std::size_t element = size_of(dtype), run_bytes = static_cast<std::size_t>(run) * element;
+  std::vector<std::byte> ordered;
+  if (!in_place) {
+    const auto count = static_cast<std::size_t>(num_elements(shape));
+    ordered.resize(count * size_of(from_dtype));
+    copy_elements(shape, size_of(from_dtype), start, from_strides, ordered.data(),
+                  internal::row_major_strides(shape));
+    if (dtype != from_dtype) {
+      std::vector<std::byte> converted(count * element);
+      convert(ordered.data(), from_dtype, converted.data(), dtype, count);
+      ordered = std::move(converted);
+    }
+  }
+  std::vector<std::int64_t> index(outer, 0);
+  std::int64_t from_at = 0, to_at = to.offset;
+  for (std::size_t number = 0;; ++number) {
+    file.write(
+        in_place ? start + static_cast<std::size_t>(from_at) * element : ordered.data() + number * run_bytes,
+        run_bytes, offset + static_cast<std::uint64_t>(to_at) * element);
+    if (on_written) on_written(run_bytes);
+    std::size_t d = outer;
+    for (;; --d) {
+      if (d == 0) return;
+      from_at += from_strides[d - 1];
+      to_at += to_strides[d - 1];
+      if (++index[d - 1] < shape[d - 1]) break;
+      from_at -= index[d - 1] * from_strides[d - 1];
+      to_at -= index[d - 1] * to_strides[d - 1];
+      index[d - 1] = 0;
+    }
+  }
+}
+
+/// Writes this process's part of the piece of an array.
+void write_piece(SharedFile& file, std::uint64_t offset, DType dtype, const Link& link, const Array& array,
+                 const Box& piece, const std::function<void(std::uint64_t)>& on_written) {
+  const std::size_t element = std::max(size_of(dtype), size_of(array.dtype()));
   std::vector<Box> seen;
   for (const Shard& shard : array.addressable_shards()) {
     if (std::ranges::find(seen, shard.index) != seen.end()) continue;
     seen.push_back(shard.index);
     const auto common = intersection(shard.index, piece);
     if (!common || volume(*common) == 0) continue;
-    const auto* memory = static_cast<const std::byte*>(shard.data);
-    for_each_stretch(*common, shard.index, all, element,
-                     [&](std::size_t from, std::size_t to, std::size_t bytes) {
-                       file.write(memory + from, bytes, offset + to);
-                       if (on_written) on_written(bytes);
-                     });
+    for (const Box& axes : axes_in_array(link, *common))
+      for (const Box& part : parts_of(link, axes, element, kMostMoved))
+        write_axes(file, offset, dtype, link, part, array.dtype(), static_cast<const std::byte*>(shard.data),
+                   shard.index, on_written);
   }
 }
 
 }  // namespace
 
 void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOptions& options) {
-  const Job job = Job::current();
   const Contents contents = contents_of(tree);
+  check_values(contents);
+  std::vector<ExportTensor> tensors;
+  for (std::size_t i = 0; i < contents.arrays.size(); ++i) {
+    const auto& [path, array] = contents.arrays[i];
+    tensors.push_back({renamed(path, options), array.dtype(), array.shape(), {{i, identity(array.shape())}}});
+  }
+  export_contents(folder, contents, tensors, {}, options);
+}
+
+void check_values(const Contents& contents) {
+  for (const Leaf& leaf : contents.arrays)
+    if (!leaf.array.valid()) fail<CheckpointError>("[checkpoint] {} has no value", shown(leaf.path));
+}
+
+void export_contents(const std::string& folder, const Contents& contents,
+                     const std::vector<ExportTensor>& all, const std::map<std::string, std::string>& texts,
+                     const ExportOptions& options) {
+  const Job job = Job::current();
   check_url(folder);
   Round round(job, "export " + folder, options.timeout);
   const auto [parent, name] = split_url(folder);
@@ -163,11 +241,10 @@ void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOpti
           folder);
     }
     std::vector<safetensors::Tensor> tensors;
-    for (const Leaf& leaf : contents.arrays) {
-      leaf.array.block_until_ready();
-      tensors.push_back({renamed(leaf.path, options), std::string(safetensors::name_of(leaf.array.dtype())),
-                         leaf.array.shape(), 0, static_cast<std::uint64_t>(leaf.array.aval().bytes())});
-    }
+    for (const Leaf& leaf : contents.arrays) leaf.array.block_until_ready();
+    for (const ExportTensor& each : all)
+      tensors.push_back({each.name, std::string(safetensors::name_of(each.dtype)), each.shape, 0,
+                         static_cast<std::uint64_t>(num_elements(each.shape)) * size_of(each.dtype)});
     check_names(tensors);
     files = lay_out(tensors, options.largest_file);
     const std::vector<int> owners = owners_of(contents.arrays);
@@ -183,6 +260,11 @@ void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOpti
         writer->write(std::as_bytes(std::span(file.header)));
         writer->finish();
       }
+      for (const auto& [text_name, text] : texts) {
+        auto writer = store->create(attempt.folder + "/" + text_name);
+        writer->write(std::as_bytes(std::span(text)));
+        writer->finish();
+      }
       round.tell(nlohmann::json{{"folder", attempt.folder}, {"places", places}}.dump());
     } else {
       const nlohmann::json heard = nlohmann::json::parse(round.hear());
@@ -195,13 +277,16 @@ void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOpti
     std::vector<Piece> mine = plan_spread(contents.arrays, owners, loads)[me];
     if (job.num_processes > 1)
       std::ranges::move(plan_others(contents.arrays, owners, places, loads)[me], std::back_inserter(mine));
+    std::vector<std::vector<Box>> boxes(contents.arrays.size());
+    for (const Piece& piece : mine) boxes[piece.leaf].push_back(piece.box);
     for (const File& file : files) {
       SharedFile shared(store->url(attempt.folder + "/" + file.name));
       for (std::size_t k = 0; k < file.arrays.size(); ++k) {
-        for (const Piece& piece : mine) {
-          if (piece.leaf != file.arrays[k]) continue;
-          write_piece(shared, file.tensors[k].offset, contents.arrays[piece.leaf].array, piece.box,
-                      options.on_written);
+        const ExportTensor& tensor = all[file.arrays[k]];
+        for (const ExportTensor::Part& part : tensor.parts) {
+          for (const Box& box : boxes[part.leaf])
+            write_piece(shared, file.tensors[k].offset, tensor.dtype, part.link,
+                        contents.arrays[part.leaf].array, box, options.on_written);
         }
       }
       shared.finish();
@@ -225,7 +310,7 @@ void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOpti
   } catch (const PeerFailure&) {
     throw;
   } catch (const std::exception& failed) {
-    if (!attempt.folder.empty()) store->discard(attempt, names_of(files));
+    if (!attempt.folder.empty()) store->discard(attempt, names_of(files, texts));
     round.conclude_error(failed.what());
     throw CheckpointError(failed.what());
   }
@@ -273,7 +358,7 @@ void export_checkpoint(const std::string& checkpoint, const std::string& folder,
     if (!store->publish(attempt, name, kIndexName, index_of(files, attempt.prefix)))
       fail_there_already(folder);
   } catch (...) {
-    store->discard(attempt, names_of(files));
+    store->discard(attempt, names_of(files, {}));
     throw;
   }
 }

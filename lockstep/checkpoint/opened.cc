@@ -58,17 +58,22 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-const ArrayInfo& Opened::array(const std::string& path) const {
-  const auto found = manifest_.arrays.find(path);
-  if (found != manifest_.arrays.end()) return found->second;
+std::string nearest_name(const std::string& path, const Manifest& manifest) {
   std::string nearest;
   std::size_t least = path.size() / 2 + 2;
-  for (const auto& [name, array] : manifest_.arrays) {
+  for (const auto& [name, array] : manifest.arrays) {
     if (const std::size_t far = distance(path, name); far < least) {
       least = far;
       nearest = name;
     }
   }
+  return nearest;
+}
+
+const ArrayInfo& Opened::array(const std::string& path) const {
+  const auto found = manifest_.arrays.find(path);
+  if (found != manifest_.arrays.end()) return found->second;
+  const std::string nearest = nearest_name(path, manifest_);
   fail<CheckpointError>("[checkpoint] {} has no array {}{}", url_, path.empty() ? "at its root" : shown(path),
                         nearest.empty() ? "" : "; the nearest name there is " + shown(nearest));
 }

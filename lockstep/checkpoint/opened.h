@@ -12,18 +12,11 @@
 #include <vector>
 
 #include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/source.h"
 #include "lockstep/storage/store.h"
 
 /// A checkpoint that is open for reading, in any format.
 namespace lockstep::checkpoint {
-
-/// A request: the memory for the elements of `box` of an array, dense and row-major.
-struct Wanted {
-  std::string path;
-  Box box;
-  std::byte* into = nullptr;
-  bool once = false;  ///< no other process reads it
-};
 
 /// Every count-th unit of a part, beginning with the first one.
 struct Stripe {
@@ -31,40 +24,39 @@ struct Stripe {
   bool has(std::size_t unit) const { return unit % count == first; }
 };
 
-class Opened {
+/// The name in the manifest that is spelled most like this one; "" if none is near.
+std::string nearest_name(const std::string& path, const Manifest& manifest);
+
+class Opened final : public Source {
  public:
   /// Opens a folder that was saved, a folder in Hugging Face's format (model.safetensors.index.json, or
   /// safetensors files whose tensors have different names), or one file: .safetensors, .npy, .npz. Throws
   /// CheckpointError if it is none of these, or damaged, and StorageError if it cannot be read.
   static std::shared_ptr<Opened> open(const std::string& url);
 
-  const std::string& url() const { return url_; }
+  const std::string& url() const override { return url_; }
 
   /// Its contents; for other formats `files` and `values` are empty or have no checksums.
-  const Manifest& manifest() const { return manifest_; }
+  const Manifest& manifest() const override { return manifest_; }
 
-  /// The array with this path. If there is none, throws a CheckpointError that names the nearest paths.
-  const ArrayInfo& array(const std::string& path) const;
-
-  /// Throws CheckpointError if a file with elements of the box is missing or has another size than the
-  /// manifest says: so that nobody reserves memory for an array that is not there.
-  void check_files(const std::string& path, const Box& box) const;
+  const ArrayInfo& array(const std::string& path) const override;
+  void check_files(const std::string& path, const Box& box) const override;
 
   /// Reads all requests, several files and ranges at a time, and verifies the checksums of everything that it
   /// reads. Needs at most 16 MiB of additional memory for each thread. Blocks. Throws CheckpointError, with
   /// the file and the array, if a checksum does not match.
-  void read(const std::vector<Wanted>& wanted) const;
+  void read(const std::vector<Wanted>& wanted) const override;
 
   /// The box of an array in the mapped file, verified, if it is contiguous there, begins at a multiple of 64
   /// bytes, and the file can be mapped; otherwise null.
-  std::shared_ptr<const void> map(const std::string& path, const Box& box) const;
+  std::shared_ptr<const void> map(const std::string& path, const Box& box) const override;
 
   /// Reads everything, and verifies every byte of every file. Throws CheckpointError for the first mismatch.
   /// `on_read` is called with numbers of bytes.
   void verify(const std::function<void(std::uint64_t)>& on_read = {}) const;
 
   /// The bytes that `read` and `map` have read so far.
-  std::uint64_t bytes_read() const { return bytes_read_; }
+  std::uint64_t bytes_read() const override { return bytes_read_; }
 
  private:
   struct File {

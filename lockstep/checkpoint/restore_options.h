@@ -23,8 +23,9 @@ struct RestoreOptions {
   /// The sharding for the array at this path of the tree; that of `like`, if nullopt or not given.
   std::function<std::optional<Sharding>(const std::string& path)> sharding;
 
-  /// Arrays may use mapped files in place, if these are on a local disk: nothing is copied, and unused data
-  /// is not kept in memory. The checkpoint may be removed meanwhile, but must not be changed.
+  /// Arrays may use mapped files in place, if these are on a local disk, and the part begins at a multiple of
+  /// 64 bytes, as in files that Lockstep wrote: nothing is copied, and unused data is not kept in memory. The
+  /// checkpoint may be removed meanwhile, but must not be changed.
   bool map = true;
 
   /// The limit for the whole restore.

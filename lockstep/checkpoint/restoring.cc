@@ -32,23 +32,23 @@ struct Target {
 
 class Restoring {
  public:
-  Restoring(const Opened& opened, Contents& contents, const RestoreOptions& options, int process_index)
-      : opened_(opened), contents_(contents), options_(options), process_index_(process_index) {}
+  Restoring(const Source& opened, Contents& contents, const RestoreOptions& options, int process_index)
+      : source_(opened), contents_(contents), options_(options), process_index_(process_index) {}
 
   RestoreReport run() {
     match_values();
     for (Leaf& leaf : contents_.arrays) match(leaf);
     if (!options_.partial) check_all_used();
-    const std::uint64_t before = opened_.bytes_read();
+    const std::uint64_t before = source_.bytes_read();
     for (std::size_t first = 0, last = 0; first < targets_.size(); first = last) {
       std::vector<Wanted> wanted;
       for (std::size_t bytes = 0; last < targets_.size() && (last == first || bytes < kAtATime); ++last)
         bytes += need(targets_[last], wanted);
-      opened_.read(wanted);
+      source_.read(wanted);
       for (std::size_t i = first; i < last; ++i) make(targets_[i]);
     }
     for (auto& [value, found] : values_) *value = *found;
-    report_.bytes_read = opened_.bytes_read() - before;
+    report_.bytes_read = source_.bytes_read() - before;
     return report_;
   }
 
@@ -65,15 +65,15 @@ class Restoring {
 
   void match(Leaf& leaf) {
     Target target{&leaf.array, leaf.path, source_of(leaf.path), {}, {}, true, {}};
-    const auto& arrays = opened_.manifest().arrays;
+    const auto& arrays = source_.manifest().arrays;
     if (!arrays.contains(target.source)) {
       if (options_.partial) return;
-      opened_.array(target.source);  // throws, and names the nearest
+      source_.array(target.source);  // throws, and names the nearest
     }
     used_.insert(target.source);
-    const ArrayInfo& info = opened_.array(target.source);
+    const ArrayInfo& info = source_.array(target.source);
     if (!info.dtype) {
-      fail<CheckpointError>("[checkpoint] {}: {} is {}, a dtype that Lockstep does not have", opened_.url(),
+      fail<CheckpointError>("[checkpoint] {}: {} is {}, a dtype that Lockstep does not have", source_.url(),
                             both(target.path, target.source), describe(info));
     }
     target.aval = {*info.dtype, info.shape, info.weak_type, {}};
@@ -81,7 +81,7 @@ class Restoring {
       const Aval& aval = leaf.array.aval();
       if (aval.dtype != target.aval.dtype || aval.shape != target.aval.shape) {
         fail<CheckpointError>("[checkpoint] {}: {} is {}, but the tree to restore has {} there",
-                              opened_.url(), both(target.path, target.source), describe(info),
+                              source_.url(), both(target.path, target.source), describe(info),
                               lockstep::to_string(Aval{aval.dtype, aval.shape}));
       }
       target.committed = internal::is_committed(leaf.array);
@@ -105,16 +105,16 @@ class Restoring {
   void match_values() {
     for (auto& [path, value] : contents_.values) {
       const std::string source = source_of(path);
-      const auto found = opened_.manifest().values.find(source);
-      if (found == opened_.manifest().values.end()) {
+      const auto found = source_.manifest().values.find(source);
+      if (found == source_.manifest().values.end()) {
         if (options_.partial) continue;
         fail<CheckpointError>("[checkpoint] {} has no value {}, which the tree to restore has ({})",
-                              opened_.url(), both(path, source), to_string(value));
+                              source_.url(), both(path, source), to_string(value));
       }
       used_.insert(source);
       if (kind_of(value) != kind_of(found->second)) {
         fail<CheckpointError>("[checkpoint] {}: {} is {}, {}, but the tree to restore has {} there",
-                              opened_.url(), both(path, source), kind_of(found->second),
+                              source_.url(), both(path, source), kind_of(found->second),
                               to_string(found->second), kind_of(value));
       }
       values_.emplace_back(&value, &found->second);
@@ -126,11 +126,11 @@ class Restoring {
       fail<CheckpointError>(
           "[checkpoint] {} has {}, {}, for which the tree to restore has no place; restore into the "
           "structure that was saved, or set `partial`",
-          opened_.url(), name_of(path), what);
+          source_.url(), name_of(path), what);
     };
-    for (const auto& [path, info] : opened_.manifest().arrays)
+    for (const auto& [path, info] : source_.manifest().arrays)
       if (!used_.contains(path)) unused(path, describe(info));
-    for (const auto& [path, value] : opened_.manifest().values)
+    for (const auto& [path, value] : source_.manifest().values)
       if (!used_.contains(path)) unused(path, to_string(value));
   }
 
@@ -148,13 +148,13 @@ class Restoring {
       const std::size_t bytes = static_cast<std::size_t>(volume(box)) * element;
       report_.bytes_needed += bytes;
       if (options_.map && bytes >= kWorthMapping) {
-        if (auto mapped = opened_.map(target.source, box)) {
+        if (auto mapped = source_.map(target.source, box)) {
           part = {mapped.get(), std::const_pointer_cast<void>(mapped), false};
           report_.bytes_mapped += bytes;
           continue;
         }
       }
-      opened_.check_files(target.source, box);
+      source_.check_files(target.source, box);
       std::shared_ptr<void> memory = internal::aligned_memory(bytes);
       part = {memory.get(), memory, true};
       // All devices that hold it, and those of this process among them: are they the same?
@@ -182,7 +182,7 @@ class Restoring {
 
   static constexpr std::size_t kWorthMapping = 64 << 10;
 
-  const Opened& opened_;
+  const Source& source_;
   Contents& contents_;
   const RestoreOptions& options_;
   int process_index_;
@@ -195,13 +195,14 @@ class Restoring {
 }  // namespace
 
 RestoreReport restore_contents(const Job& job, const std::string& url, Contents& contents,
-                               const RestoreOptions& options) {
+                               const RestoreOptions& options, const View& view) {
   const watch::Doing restoring(watch::Kind::kRestore, url);
   Round round(job, "restore " + url, options.timeout);
   RestoreReport report;
   std::string error;
   try {
-    const auto opened = Opened::open(url);
+    std::shared_ptr<const Source> opened = Opened::open(url);
+    if (view) opened = view(opened);
     report = Restoring(*opened, contents, options, job.process_index).run();
     round.report(opened->manifest().nonce);
   } catch (const PeerFailure&) {

@@ -18,9 +18,12 @@
 
 namespace lockstep::checkpoint {
 
-/// Fills the contents of a tree from the checkpoint: each array with its sharding, and each value. Every
-/// process of the job calls it. Throws as restore() does, on all of them.
+/// Another view of what a checkpoint has.
+using View = std::function<std::shared_ptr<const Source>(std::shared_ptr<const Source> opened)>;
+
+/// Fills the contents of a tree from the checkpoint, or a view of it: each array with its sharding, and each
+/// value. Every process of the job calls it. Throws as restore() does, on all of them.
 RestoreReport restore_contents(const Job& job, const std::string& url, Contents& contents,
-                               const RestoreOptions& options);
+                               const RestoreOptions& options, const View& view = {});
 
 }  // namespace lockstep::checkpoint
