@@ -62,8 +62,7 @@ std::string name_of(const std::string& path) { return path.empty() ? "(the root)
 /// The folder of a run, with steps; null where the URL is something else.
 std::unique_ptr<storage::Store> run_folder(const std::string& url) {
   std::unique_ptr<storage::Store> store;
-  for (const char* ending : {".safetensors", ".npy", ".npz"})
-    if (url.ends_with(ending)) return nullptr;
+  if (!checkpoint::ending_of_file(url).empty()) return nullptr;
   store = storage::open_store(url);
   if (store->exists(checkpoint::kManifestName)) return nullptr;
   return checkpoint::published_steps(*store).empty() && checkpoint::leftovers(*store).empty() &&

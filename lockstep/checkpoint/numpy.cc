@@ -8,10 +8,10 @@
 #include <mutex>
 
 #include "lockstep/array/host_view.h"
-#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/strided_reader.h"
 #include "lockstep/data/file.h"
 #include "lockstep/data/npy_header.h"
 
@@ -188,33 +188,6 @@ class EntryReader : public storage::Reader {
   mutable bool ended_ = false;
 };
 
-/// The elements of a file in column-major order, in row-major order once they are read.
-class RowMajorReader : public storage::Reader {
- public:
-  RowMajorReader(data::internal::File file, data::internal::NpyHeader header)
-      : file_(std::move(file)), header_(std::move(header)) {}
-  const std::string& url() const override { return file_.url(); }
-  std::uint64_t size() const override { return file_.size() - header_.bytes; }
-  void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    if (offset > size() || into.size() > size() - offset)
-      fail<StorageError>("cannot read {}: it ends before the bytes that were asked for", url());
-    std::call_once(once_, [&] {
-      const std::vector<std::byte> columns = file_.bytes(header_.bytes, size());
-      rows_.resize(columns.size());
-      internal::copy_strided(rows_.data(), columns.data(), size_of(header_.dtype), header_.shape,
-                             internal::column_major_strides(header_.shape));
-    });
-    if (!into.empty()) std::memcpy(into.data(), rows_.data() + offset, into.size());
-  }
-  std::shared_ptr<const std::byte> map() const override { return nullptr; }
-
- private:
-  const data::internal::File file_;
-  const data::internal::NpyHeader header_;
-  mutable std::once_flag once_;
-  mutable std::vector<std::byte> rows_;
-};
-
 NumpyArray open_array(std::string path, std::unique_ptr<storage::Reader> reader) {
   data::internal::File file("checkpoint", std::move(reader));
   const data::internal::NpyHeader header = data::internal::read_npy_header(file);
@@ -223,7 +196,8 @@ NumpyArray open_array(std::string path, std::unique_ptr<storage::Reader> reader)
                    nullptr};
   Part part{whole(header.shape), 0, header.bytes, array.path, {}, ""};
   if (header.fortran_order && header.shape.size() > 1) {
-    array.reader = std::make_unique<RowMajorReader>(std::move(file), header);
+    array.reader = std::make_unique<StridedReader>(file.release(), header.bytes, header.dtype, header.shape,
+                                                   internal::column_major_strides(header.shape));
     part.offset = 0;
   } else {
     array.reader = file.release();

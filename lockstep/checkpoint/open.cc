@@ -2,22 +2,37 @@
 // Opening checkpoints for reading: Lockstep's own, and safetensors files of others.
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/numpy.h"
 #include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/part_writer.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/strided_reader.h"
+#include "lockstep/checkpoint/torch_file.h"
+#include "lockstep/storage/url.h"
 
 namespace lockstep::checkpoint {
 namespace {
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr std::string_view kSafetensors = ".safetensors";
+constexpr const char* kTorchIndexName = "pytorch_model.bin.index.json";
+constexpr const char* kTorchName = "pytorch_model.bin";
+constexpr std::string_view kSafetensors = ".safetensors", kNpy = ".npy", kNpz = ".npz";
+constexpr std::array<std::string_view, 6> kFileEndings{kSafetensors, kNpy, kNpz, ".bin", ".pt", ".pth"};
+
+bool is_local_folder(const std::string& url) {
+  const storage::Location location = storage::locate(url);
+  std::error_code error;
+  return !location.is_object && std::filesystem::is_directory(location.path, error);
+}
 
 }  // namespace
 
@@ -27,14 +42,18 @@ class Opener {
 
   std::shared_ptr<Opened> open() {
     const std::string& url = opened_->url_;
-    if (url.ends_with(kSafetensors)) {
+    const std::string_view ending = ending_of_file(url);
+    if (ending == kNpy) {
+      add_numpy(open_npy(storage::open_file(url)));
+    } else if (ending == kNpz) {
+      add_numpy(open_npz(storage::open_file(url)));
+    } else if (!ending.empty() && !is_local_folder(url)) {
       const auto [folder, name] = storage::split_url(url);
       opened_->store_ = storage::open_store(folder);
-      add_safetensors(name, nullptr);
-    } else if (url.ends_with(".npy")) {
-      add_numpy(open_npy(storage::open_file(url)));
-    } else if (url.ends_with(".npz")) {
-      add_numpy(open_npz(storage::open_file(url)));
+      if (ending == kSafetensors)
+        add_safetensors(name, nullptr);
+      else
+        add_torch(name, nullptr);
     } else {
       opened_->store_ = storage::open_store(url);
       open_folder();
@@ -44,6 +63,8 @@ class Opener {
   }
 
  private:
+  using Found = std::map<std::string, bool>;  ///< tensors by name, and whether they were found
+
   void open_folder() {
     const storage::Store& store = *opened_->store_;
     const std::string& url = opened_->url_;
@@ -53,42 +74,46 @@ class Opener {
       return;
     }
     whole_folder_ = true;
-    if (store.exists(kIndexName)) return open_index();
+    if (store.exists(kIndexName)) return open_index(kIndexName, &Opener::add_safetensors);
     for (const storage::Entry& entry : store.list(""))
       if (!entry.is_folder && entry.name.ends_with(kSafetensors)) add_safetensors(entry.name, nullptr);
-    if (opened_->manifest_.files.empty()) {
+    if (!opened_->manifest_.files.empty()) return;
+    if (store.exists(kTorchIndexName)) {
+      open_index(kTorchIndexName, &Opener::add_torch);
+    } else if (store.exists(kTorchName)) {
+      add_torch(kTorchName, nullptr);
+    } else {
       fail<CheckpointError>(
-          "[checkpoint] {} is not a checkpoint: it has no {}, no {} and no {} file; for a folder of steps, "
-          "name one step",
-          url, kManifestName, kIndexName, kSafetensors);
+          "[checkpoint] {} is not a checkpoint: it has no {}, no {}, no {} file and no {}; for a folder of "
+          "steps, name one step",
+          url, kManifestName, kIndexName, kSafetensors, kTorchName);
     }
   }
 
   /// Hugging Face's index contains the file of each tensor.
-  void open_index() {
+  void open_index(const char* name, void (Opener::*add)(const std::string&, Found*)) {
     const storage::Store& store = *opened_->store_;
-    std::map<std::string, std::map<std::string, bool>>
-        files;  // by name, tensors, and whether they were found
+    std::map<std::string, Found> files;
     try {
-      const auto index = nlohmann::json::parse(storage::read_whole(*store.open(kIndexName)));
+      const auto index = nlohmann::json::parse(storage::read_whole(*store.open(name)));
       for (const auto& [tensor, file] : index.at("weight_map").items()) files[file][tensor] = false;
-      for (const auto& [file, tensors] : files) check_file_name(file, store.url(kIndexName));
+      for (const auto& [file, tensors] : files) check_file_name(file, store.url(name));
     } catch (const nlohmann::json::exception& error) {
-      fail<CheckpointError>("[checkpoint] {} is damaged: {}", store.url(kIndexName), error.what());
+      fail<CheckpointError>("[checkpoint] {} is damaged: {}", store.url(name), error.what());
     }
     for (auto& [file, tensors] : files) {
-      add_safetensors(file, &tensors);
+      (this->*add)(file, &tensors);
       for (const auto& [tensor, found] : tensors) {
         if (!found) {
           fail<CheckpointError>("[checkpoint] according to {}, {} has the tensor {}, but it does not",
-                                store.url(kIndexName), store.url(file), shown(tensor));
+                                store.url(name), store.url(file), shown(tensor));
         }
       }
     }
   }
 
   /// All tensors of the file, or those that are asked for.
-  void add_safetensors(const std::string& name, std::map<std::string, bool>* tensors) {
+  void add_safetensors(const std::string& name, Found* tensors) {
     Manifest& manifest = opened_->manifest_;
     const auto reader = opened_->store_->open(name);
     const safetensors::Header header = safetensors::read_header(*reader);
@@ -106,14 +131,47 @@ class Opener {
         if (found == tensors->end()) continue;
         found->second = true;
       }
-      ArrayInfo array{safetensors::dtype_of_name(tensor.dtype), tensor.dtype, tensor.shape, false, {}};
-      array.parts.push_back({whole(tensor.shape), manifest.files.size(), tensor.offset, tensor.name, {}, ""});
-      if (!manifest.arrays.emplace(tensor.name, std::move(array)).second) {
-        fail<CheckpointError>("[checkpoint] {}: several files have a tensor {}", opened_->url_,
-                              shown(tensor.name));
-      }
+      add_array(tensor.name,
+                {safetensors::dtype_of_name(tensor.dtype), tensor.dtype, tensor.shape, false, {}},
+                manifest.files.size(), tensor.offset);
     }
     manifest.files.push_back({name, reader->size(), header.bytes, ""});
+  }
+
+  void add_array(const std::string& name, ArrayInfo array, std::size_t file, std::uint64_t offset) {
+    array.parts.push_back({whole(array.shape), file, offset, name, {}, ""});
+    if (!opened_->manifest_.arrays.emplace(name, std::move(array)).second)
+      fail<CheckpointError>("[checkpoint] {}: several files have a tensor {}", opened_->url_, shown(name));
+  }
+
+  /// Tensors that are not dense and row-major are files of their own.
+  void add_torch(const std::string& name, Found* tensors) {
+    Manifest& manifest = opened_->manifest_;
+    const auto reader = opened_->store_->open(name);
+    TorchFile contents = read_torch(*reader);
+    const std::size_t file = manifest.files.size();
+    manifest.files.push_back({name, reader->size(), 0, ""});
+    for (const auto& [about, begin] : contents.tensors) {
+      if (tensors != nullptr) {
+        const auto found = tensors->find(about.name);
+        if (found == tensors->end()) continue;
+        found->second = true;
+      }
+      const std::uint64_t offset = begin + static_cast<std::uint64_t>(about.offset) * size_of(about.dtype);
+      const ArrayInfo array{
+          about.dtype, std::string(safetensors::name_of(about.dtype)), about.shape, false, {}};
+      if (internal::is_row_major(about.shape, about.strides)) {
+        add_array(about.name, array, file, offset);
+        continue;
+      }
+      add_array(about.name, array, manifest.files.size(), 0);
+      opened_->files_.resize(manifest.files.size());
+      opened_->files_.push_back({std::make_unique<StridedReader>(opened_->store_->open(name), offset,
+                                                                 about.dtype, about.shape, about.strides),
+                                 nullptr, false});
+      manifest.files.push_back({name, opened_->files_.back().reader->size(), 0, ""});
+    }
+    manifest.values.merge(contents.values);
   }
 
   /// These are open already, each a file of its own.
@@ -130,6 +188,12 @@ class Opener {
   std::shared_ptr<Opened> opened_ = std::make_shared<Opened>();
   bool whole_folder_ = false;
 };
+
+std::string_view ending_of_file(std::string_view url) {
+  for (std::string_view ending : kFileEndings)
+    if (url.ends_with(ending)) return ending;
+  return "";
+}
 
 std::shared_ptr<Opened> Opened::open(const std::string& url) { return Opener(url).open(); }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/checkpoint/manifest.h"
@@ -17,6 +18,10 @@
 
 /// A checkpoint that is open for reading, in any format.
 namespace lockstep::checkpoint {
+
+/// How a URL ends that names one file; "" for a folder. Folders of a file system may be called .bin, .pt or
+/// .pth all the same.
+std::string_view ending_of_file(std::string_view url);
 
 /// Every count-th unit of a part, beginning with the first one.
 struct Stripe {
@@ -30,8 +35,9 @@ std::string nearest_name(const std::string& path, const Manifest& manifest);
 class Opened final : public Source {
  public:
   /// Opens a folder that was saved, a folder in Hugging Face's format (model.safetensors.index.json, or
-  /// safetensors files whose tensors have different names), or one file: .safetensors, .npy, .npz. Throws
-  /// CheckpointError if it is none of these, or damaged, and StorageError if it cannot be read.
+  /// safetensors or pytorch_model.bin files whose tensors have different names), or one file: .safetensors,
+  /// .npy, .npz, and .bin, .pt and .pth of torch.save. Throws CheckpointError if it is none of these, or
+  /// damaged, and StorageError if it cannot be read.
   static std::shared_ptr<Opened> open(const std::string& url);
 
   const std::string& url() const override { return url_; }

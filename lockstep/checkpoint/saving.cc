@@ -20,6 +20,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/opened.h"
 #include "lockstep/checkpoint/part_writer.h"
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/step_folder.h"
@@ -114,12 +115,11 @@ Saving::Saving(Job job, std::string url, Contents contents, SavingOptions option
       open_(std::make_shared<Open>()) {
   try {
     std::tie(parent_, name_) = split_url(url_);
-    for (const char* ending : {".safetensors", ".npy", ".npz"}) {
-      if (name_.ends_with(ending))
-        fail<CheckpointError>(
-            "[checkpoint] save {}: a checkpoint is a folder, and `restore` reads what ends with {} as one "
-            "file; choose another name, or write safetensors files with checkpoint::export_hf",
-            url_, ending);
+    if (const std::string_view ending = ending_of_file(name_); !ending.empty()) {
+      fail<CheckpointError>(
+          "[checkpoint] save {}: a checkpoint is a folder, and `restore` reads what ends with {} as one "
+          "file; choose another name, or write safetensors files with checkpoint::export_hf",
+          url_, ending);
     }
     std::set<std::string> taken;
     for (const Leaf& leaf : contents_.arrays) {

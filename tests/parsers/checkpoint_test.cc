@@ -2,13 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "lockstep/base/digest.h"
 #include "lockstep/checkpoint/manifest.h"
 #include "lockstep/checkpoint/numpy.h"
+#include "lockstep/checkpoint/pickle.h"
 #include "lockstep/checkpoint/safetensors.h"
+#include "lockstep/checkpoint/stored_zip.h"
+#include "lockstep/checkpoint/strided_reader.h"
 #include "lockstep/checkpoint/test_npz.h"
 #include "lockstep/checkpoint/tiles.h"
+#include "lockstep/checkpoint/torch_file.h"
 #include "tests/parsers/fuzz.h"
 #include "tests/parsers/memory_file.h"
 
@@ -100,6 +106,40 @@ TEST(Npz, Mutated_IsReadOrRefused) {
            array.reader->read(part.offset, elements);
          }
        }});
+}
+
+std::string torch_model() {
+  std::ifstream file(LOCKSTEP_CHECKPOINT_TESTDATA "/model.pt", std::ios::binary);
+  std::stringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+TEST(TorchFile, Mutated_IsReadOrRefused) {
+  fuzz<CheckpointError, StorageError>(
+      {.name = "torch", .seeds = {torch_model()}, .read = [](const std::string& bytes) {
+         for (const auto& [about, begin] : read_torch(MemoryFile(bytes)).tensors) {
+           const StridedReader reader(std::make_unique<MemoryFile>(bytes),
+                                      begin + static_cast<std::uint64_t>(about.offset) * size_of(about.dtype),
+                                      about.dtype, about.shape, about.strides);
+           std::vector<std::byte> elements(reader.size());
+           reader.read(0, elements);
+         }
+       }});
+}
+
+TEST(TorchPickle, Mutated_IsReadOrRefused) {
+  const std::string model = torch_model();
+  const MemoryFile file(model);
+  const StoredZip zip(file);
+  const std::string name = "model/data.pkl";
+  fuzz<CheckpointError>({.name = "pickle",
+                         .seeds = {model.substr(zip.begin(name), zip.entries().at(name).bytes),
+                                   std::string("\x80\x02}q\0(X\1\0\0\0a](K\1K\2eu.", 21)},
+                         .read = [](const std::string& bytes) {
+                           read_pickle(bytes,
+                                       [](const std::string& what, bool) { throw CheckpointError(what); });
+                         }});
 }
 
 }  // namespace
