@@ -111,7 +111,7 @@ TEST(CoordinatorCommand, MissingProcesses_AreNamedAtTheEnd) {
   EXPECT_THROW(coordination::make_grpc_client(options)->connect(), InitializationError);
   auto result = coordinator.wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.log, HasSubstr("after 1 s 1 of 2 processes have come: 0 "));
+  EXPECT_THAT(result.log, HasSubstr("after 1 s 1 of 2 processes have joined: 0 "));
   EXPECT_THAT(result.log, HasSubstr("missing: process 1 of 2"));
 }
 

@@ -63,10 +63,10 @@ std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier&
   std::vector<int> tasks = request.tasks;
   std::ranges::sort(tasks);
   if (std::ranges::adjacent_find(tasks) != tasks.end()) {
-    return fmt::format("process {} named a process twice", request.source);
+    return fmt::format("process {} lists a process twice", request.source);
   }
   if (!tasks.empty() && (tasks.front() < 0 || tasks.back() >= num_tasks_)) {
-    return fmt::format("process {} named process {}, but the job has processes 0 to {}", request.source,
+    return fmt::format("process {} lists process {}, but the job has processes 0 to {}", request.source,
                        tasks.front() < 0 ? tasks.front() : tasks.back(), num_tasks_ - 1);
   }
   const bool of_all = tasks.empty() || static_cast<int>(tasks.size()) == num_tasks_;
@@ -74,7 +74,7 @@ std::string BarrierTable::why_invalid(const BarrierCall& request, const Barrier&
   const bool among = of_all ? request.source >= 0 && request.source < num_tasks_
                             : std::ranges::binary_search(tasks, request.source);
   if (!among) {
-    return fmt::format("process {} called it, but it is a barrier of {}", request.source,
+    return fmt::format("process {} called it, but only {} take part", request.source,
                        name_set(tasks, num_tasks_));
   }
   const bool fixed = barrier.of_all || barrier.tasks;

@@ -210,7 +210,7 @@ TYPED_TEST(ClientConformance, Barrier_OfSomeProcesses_DoesNotWaitForOthers) {
   EXPECT_THAT(message_of<Error>([&] {
                 this->clients_[1]->barrier("b", kLong, {0, 2});
               }),
-              HasSubstr("process 1 called it, but it is a barrier of processes 0, 2 of 3"));
+              HasSubstr("process 1 called it, but only processes 0, 2 of 3 take part"));
 }
 
 TYPED_TEST(ClientConformance, Barrier_Timeout_NamesTheMissing_AndTheNextUseWorks) {
@@ -261,7 +261,7 @@ TYPED_TEST(ClientConformance, Connect_FewerProcessesThanExpected_NamesTheMissing
   this->server_options_.register_timeout = milliseconds(300);
   this->serve(3);
   std::string message = message_of<InitializationError>([&] { this->make(1)->connect(); });
-  EXPECT_THAT(message, HasSubstr("after 0.3 s 1 of 3 processes have come: 1"));
+  EXPECT_THAT(message, HasSubstr("after 0.3 s 1 of 3 processes have joined: 1"));
   EXPECT_THAT(message, HasSubstr("missing: processes 0, 2 of 3"));
 }
 

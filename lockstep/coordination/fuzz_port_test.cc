@@ -229,9 +229,9 @@ TEST(Fuzz, Port_OpenToAll_AnyCalls_LeaveItServing) {
     SCOPED_TRACE("seed " + std::to_string(Choices::seed()) + ", try " + std::to_string(tries));
     converse(server.port(), random_conversation(choices), static_cast<int>(choices.number(1, 8)));
     if (tries % 100 != 0) continue;
-    EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have come"));
+    EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have joined"));
   }
-  EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have come"));
+  EXPECT_THAT(ask_roll(*service), ::testing::HasSubstr("of 3 processes have joined"));
 }
 
 }  // namespace

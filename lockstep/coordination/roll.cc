@@ -35,7 +35,7 @@ std::string watch_roll(Service& service) {
     }
     incarnation = *answer->status.right_service_incarnation;
   }
-  return "not all processes have come";
+  return "not all processes have joined";
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ std::string roll_of(const std::vector<TaskInfo>& tasks) {
   }
   if (named > kMostNamed) came += fmt::format(" and {} more", named - kMostNamed);
   int size = static_cast<int>(tasks.size());
-  return fmt::format("{} of {} processes have come: {}; missing: {}", named, size, named == 0 ? "none" : came,
+  return fmt::format("{} of {} processes have joined: {}; missing: {}", named, size, named == 0 ? "none" : came,
                      name_processes(missing, size));
 }
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::coordination {
 
-/// "2 of 4 processes have come: 0 (host a), 2 (host b); missing: processes 1, 3 of 4".
+/// "2 of 4 processes have joined: 0 (host a), 2 (host b); missing: processes 1, 3 of 4".
 std::string roll_of(const std::vector<TaskInfo>& tasks);
 
 /// The roll from the service; if the service does not answer, or is none, advice on what to check. Blocks for

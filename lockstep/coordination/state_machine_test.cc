@@ -109,7 +109,7 @@ TEST_F(StateMachineTest, Register_Deadline_NamesWhoCameAndWhoIsMissing) {
     EXPECT_TRUE(reply.status().service_error);
     ASSERT_TRUE(reply.status().barrier);
     EXPECT_EQ(reply.status().barrier->id, "[Init]Wait_for_all_tasks_to_register");
-    EXPECT_THAT(reply.message(), HasSubstr("2 of 4 processes have come: 0, 2; missing"));
+    EXPECT_THAT(reply.message(), HasSubstr("2 of 4 processes have joined: 0, 2; missing"));
     EXPECT_THAT(reply.message(), HasSubstr("missing: processes 1, 3 of 4"));
   }
   EXPECT_EQ(state(1), TaskState::kError);
