@@ -23,7 +23,10 @@
 #include <string>
 #include <vector>
 
+#include "coordination.pb.h"
+#include "job.pb.h"
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/relay_client.h"
 
 namespace {
@@ -92,31 +95,62 @@ class Load {
     return 0x1234'5678'9abc'0000u + static_cast<std::uint64_t>(client);
   }
 
+  template <class Request>
+  Request of_service() const {
+    Request request;
+    request.mutable_incarnations()->set_service_incarnation(service_);
+    return request;
+  }
+  template <class Request>
+  Request of_client(int client) const {
+    auto request = of_service<Request>();
+    request.set_source_task_id(client);
+    return request;
+  }
+  template <class Request>
+  void call(int client, const Request& request, Step& step) {
+    make_call(proxy(client), next_call_id(), request,
+              [&step](const Status& status, const ResponseTo<Request>&) {
+                step.answered(status, procedure_of(static_cast<const Request*>(nullptr)).path);
+              });
+  }
+  void insert(int client, const std::string& key, const std::string& value, Step& step) {
+    auto request = of_service<jax::InsertKeyValueRequest>();
+    request.mutable_kv()->set_key(key);
+    request.mutable_kv()->set_value(value);
+    call(client, request, step);
+  }
+
   void register_all() {
     Step step(clients_), described(clients_);
     for (int client = 0; client < clients_; ++client) {
-      const Registrant who{client, incarnation(client), {"host-0123", 471100 + client % per_host_}, 0};
-      proxy(client).register_task(next_call_id(), who, [&](const Status& status, std::uint64_t service) {
-        service_ = service;
+      jax::RegisterTaskRequest request;
+      request.set_source_task_id(client);
+      request.set_incarnation(incarnation(client));
+      const auto answered = [&](const Status& status, const jax::RegisterTaskResponse& response) {
+        service_ = response.service_incarnation();
         step.answered(status, "RegisterTask");
-      });
+      };
+      make_call(proxy(client), next_call_id(), request, answered,
+                {{"host-0123", 471100 + client % per_host_}});
     }
     step.wait();
     for (int client = 0; client < clients_; ++client) {
-      proxy(client).describe(next_call_id(), false, [&](const Status& status, const Description&) {
-        described.answered(status, "Describe");
-      });
+      call(client, DescribeRequest(), described);
     }
     described.wait();
-    for (int client = 0; client < clients_; ++client)
-      proxy(client).poll_for_error(next_call_id(), service_, client, [](const Status&) {});
+    for (int client = 0; client < clients_; ++client) {
+      make_call(proxy(client), next_call_id(), of_client<jax::PollForErrorRequest>(client),
+                [](const Status&, const jax::PollForErrorResponse&) {});
+    }
   }
 
   void heartbeat_all() {
     Step step(clients_);
     for (int client = 0; client < clients_; ++client) {
-      proxy(client).heartbeat(next_call_id(), service_, client, incarnation(client),
-                              [&](const Status& status) { step.answered(status, "Heartbeat"); });
+      auto request = of_client<jax::HeartbeatRequest>(client);
+      request.set_incarnation(incarnation(client));
+      call(client, request, step);
     }
     step.wait();
   }
@@ -127,25 +161,24 @@ class Load {
     for (int client = 0; client < clients_; ++client) {
       char key[40];
       std::snprintf(key, sizeof key, "topology/local/%08d", client);
-      proxy(client).insert(next_call_id(), service_, key, std::string(75, 't'), false,
-                           [&](const Status& status) { set.answered(status, "InsertKeyValue"); });
+      insert(client, key, std::string(75, 't'), set);
     }
     set.wait();
     pass_barrier("topology");
     Step collected(1), published(1), read(clients_ - 1);
-    proxy(0).get_directory(next_call_id(), service_, "topology/local",
-                           [&](const Status& status, const KeyValues& found) {
-                             if (static_cast<int>(found.size()) != clients_) std::exit(1);
-                             collected.answered(status, "GetKeyValueDir");
-                           });
-    for (int client = 1; client < clients_; ++client) {
-      proxy(client).get(next_call_id(), service_, "topology/global",
-                        [&](const Status& status, const Value&) { read.answered(status, "GetKeyValue"); });
-    }
+    auto all = of_service<jax::GetKeyValueDirRequest>();
+    all.set_directory_key("topology/local");
+    make_call(proxy(0), next_call_id(), all,
+              [&](const Status& status, const jax::GetKeyValueDirResponse& found) {
+                if (found.kv_size() != clients_) std::exit(1);
+                collected.answered(status, "GetKeyValueDir");
+              });
+    auto global = of_service<jax::GetKeyValueRequest>();
+    global.set_key("topology/global");
+    for (int client = 1; client < clients_; ++client) call(client, global, read);
     collected.wait();
     const std::size_t bytes = 12 * static_cast<std::size_t>(clients_) + 40 * proxies_.size();
-    proxy(0).insert(next_call_id(), service_, "topology/global", std::string(bytes, 'T'), false,
-                    [&](const Status& status) { published.answered(status, "InsertKeyValue"); });
+    insert(0, "topology/global", std::string(bytes, 'T'), published);
     published.wait();
     read.wait();
   }
@@ -153,8 +186,10 @@ class Load {
   void pass_barrier(const std::string& id) {
     Step step(clients_);
     for (int client = 0; client < clients_; ++client) {
-      proxy(client).barrier(next_call_id(), service_, {id, 0, 600'000, {}, client},
-                            [&](const Status& status, std::int64_t) { step.answered(status, "Barrier"); });
+      auto request = of_client<jax::BarrierRequest>(client);
+      request.set_barrier_id(id);
+      request.set_barrier_timeout_in_ms(600'000);
+      call(client, request, step);
     }
     step.wait();
   }
@@ -162,8 +197,7 @@ class Load {
   void leave_all() {
     Step step(clients_);
     for (int client = 0; client < clients_; ++client) {
-      proxy(client).shutdown_task(next_call_id(), service_, client,
-                                  [&](const Status& status) { step.answered(status, "ShutdownTask"); });
+      call(client, of_client<jax::ShutdownTaskRequest>(client), step);
     }
     step.wait();
   }

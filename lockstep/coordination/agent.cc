@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "coordination.pb.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
@@ -87,17 +88,18 @@ void Agent::fail_call(const std::string& what, const Status& status) {
   lockstep::fail<Error>("[{}] {} failed: {} ({})", self(), what, status.message, to_string(status.code));
 }
 
-template <class T, class Start>
-std::optional<Answer<T>> Agent::call(const std::string& what, milliseconds timeout, bool ends_with_job,
-                                     Start start) {
-  auto pending = std::make_shared<Pending<T>>();
+template <class Request>
+std::optional<Answer<ResponseTo<Request>>> Agent::call(const std::string& what, milliseconds timeout,
+                                                       bool ends_with_job, const Request& request) {
+  using Response = ResponseTo<Request>;
+  auto pending = std::make_shared<Pending<Response>>();
   CallId id = next_call_id();
   if (ends_with_job) {
     std::lock_guard lock(mutex_);
     if (error_) throw_peer_failure(what, error_->message);
     ended_by_error_.insert(id);
   }
-  start(id, answers_to<T>(pending));
+  make_call(*service_, id, request, answers_to<Response>(pending));
   if (ends_with_job) cancel_if_failed(id);
   auto answer = pending->wait_until(SteadyClock::now() + std::min(timeout, kLongest));
   if (!answer) service_->cancel(id);
@@ -114,15 +116,17 @@ std::optional<Answer<T>> Agent::call(const std::string& what, milliseconds timeo
   return answer;
 }
 
-template <class T, class Start>
-Answer<T> Agent::quick_call(const std::string& what, Start start) {
-  auto answer = call<T>(what, options_.heartbeat_timeout, false, start);
+template <class Request>
+Answer<ResponseTo<Request>> Agent::quick_call(const std::string& what, const Request& request,
+                                              Code expected) {
+  auto answer = call(what, options_.heartbeat_timeout, false, request);
   if (!answer) {
     lockstep::fail<Error>(
         "[{}] {} failed: no answer from the coordinator at {} for {} s; see whether its host is up", self(),
         what, options_.address, seconds(options_.heartbeat_timeout));
   }
-  return *answer;
+  if (!answer->status.ok() && answer->status.code != expected) fail_call(what, answer->status);
+  return std::move(*answer);
 }
 
 // Joining and leaving.
@@ -135,15 +139,17 @@ void Agent::cancel_if_failed(CallId id) {
   service_->cancel(id);
 }
 
-CallId Agent::start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending) {
+CallId Agent::start_registering(const std::shared_ptr<Registering>& pending) {
   CallId id = next_call_id();
   {
     std::lock_guard lock(mutex_);
     if (error_) throw_peer_failure("joining the job", error_->message);
     ended_by_error_.insert(id);
   }
-  service_->register_task(id, {options_.process_id, incarnation_, Whereabouts::own()},
-                          answers_to<std::uint64_t>(pending));
+  jax::RegisterTaskRequest request;
+  request.set_source_task_id(options_.process_id);
+  request.set_incarnation(incarnation_);
+  make_call(*service_, id, request, answers_to<jax::RegisterTaskResponse>(pending), {Whereabouts::own()});
   cancel_if_failed(id);
   return id;
 }
@@ -160,7 +166,7 @@ void Agent::connect() {
                                         options_.address, why);
   };
 
-  auto pending = std::make_shared<Pending<std::uint64_t>>();
+  auto pending = std::make_shared<Registering>();
   watch::waits_for(others_of({}), fingerprint("initialize"));
   CallId id = start_registering(pending);
   auto next_log_line = began + kBetweenLogLines, next_look = began + kBetweenLooks;
@@ -180,7 +186,7 @@ void Agent::connect() {
       std::unique_lock lock(mutex_);
       ended_by_error_.erase(id);
       if (status.ok()) {
-        service_incarnation_ = answer->value;
+        service_incarnation_ = answer->value.service_incarnation();
         break;
       }
       if (error_) throw_peer_failure("joining the job", error_->message);
@@ -196,7 +202,7 @@ void Agent::connect() {
       last_error = status.message;
       if (now < deadline) {
         std::this_thread::sleep_for(std::min<SteadyClock::duration>(kBetweenTries, deadline - now));
-        pending = std::make_shared<Pending<std::uint64_t>>();
+        pending = std::make_shared<Registering>();
         id = start_registering(pending);
         continue;
       }
@@ -238,11 +244,11 @@ void Agent::shutdown() {
     job_has_failed = error_.has_value();
   }
   milliseconds timeout = job_has_failed ? kForGoodBye : options_.shutdown_timeout + milliseconds(5000);
-  std::optional<Answer<Nothing>> answer;
+  auto leave = request<jax::ShutdownTaskRequest>();
+  leave.set_source_task_id(options_.process_id);
+  std::optional<Answer<jax::ShutdownTaskResponse>> answer;
   try {
-    answer = call<Nothing>("shutdown", timeout, !job_has_failed, [&](CallId id, auto done) {
-      service_->shutdown_task(id, service_incarnation(), options_.process_id, std::move(done));
-    });
+    answer = call("shutdown", timeout, !job_has_failed, leave);
   } catch (const PeerFailure&) {
     end_background();
     throw;
@@ -275,14 +281,18 @@ std::vector<int> Agent::others_of(const std::vector<int>& processes) const {
 
 void Agent::barrier(const std::string& id, milliseconds timeout, const std::vector<int>& processes) {
   std::string what = fmt::format("barrier '{}'", shown(id));
-  BarrierCall request{id_on_wire(id), 0, timeout.count(), processes, options_.process_id};
+  auto request = this->request<jax::BarrierRequest>();
+  request.set_barrier_id(id_on_wire(id));
+  request.set_barrier_timeout_in_ms(timeout.count());
+  request.mutable_task_ids()->Add(processes.begin(), processes.end());
+  request.set_source_task_id(options_.process_id);
   {
     std::lock_guard lock(mutex_);
     if (!barriers_in_use_.insert(id).second) {
       lockstep::fail<Error>("[{}] {} is called by two threads of this process at once; call it from one",
                             self(), what);
     }
-    request.counter = barrier_counters_[id];
+    request.set_counter(barrier_counters_[id]);
   }
   struct Release {
     Agent& agent;
@@ -295,14 +305,12 @@ void Agent::barrier(const std::string& id, milliseconds timeout, const std::vect
   const watch::Doing waiting(watch::Kind::kBarrier, id);
   watch::waits_for(others_of(processes), fingerprint("barrier " + id));
 
-  auto answer = call<std::int64_t>(what, kLongest, true, [&](CallId call, auto done) {
-    service_->barrier(call, service_incarnation(), request, std::move(done));
-  });
+  const auto answer = call(what, kLongest, true, request);
   if (!answer) lockstep::fail<TimeoutError>("[{}] {} got no answer", self(), what);
   const Status& status = answer->status;
   {
     std::lock_guard lock(mutex_);
-    if (status.ok()) barrier_counters_[id] = answer->value + 1;
+    if (status.ok()) barrier_counters_[id] = answer->value.counter() + 1;
     if (status.barrier) barrier_counters_[id] = status.barrier->counter + 1;
   }
   if (status.ok()) return;
@@ -324,10 +332,11 @@ void Agent::check_key(const std::string& key) const {
 void Agent::set(const std::string& key, const std::string& value, bool allow_overwrite) {
   check_key(key);
   std::string what = fmt::format("setting the key '{}'", shown(key));
-  auto answer = quick_call<Nothing>(what, [&](CallId id, auto done) {
-    service_->insert(id, service_incarnation(), key, value, allow_overwrite, std::move(done));
-  });
-  if (!answer.status.ok()) fail_call(what, answer.status);
+  auto request = this->request<jax::InsertKeyValueRequest>();
+  request.mutable_kv()->set_key(key);
+  request.mutable_kv()->set_value(value);
+  request.set_allow_overwrite(allow_overwrite);
+  quick_call(what, request);
 }
 
 std::string Agent::get(const std::string& key, milliseconds timeout) {
@@ -336,9 +345,9 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
   // One who knows whose answer it is has said so.
   std::optional<watch::Doing> waiting;
   if (watch::innermost() != watch::Kind::kAnswer) waiting.emplace(watch::Kind::kKey, key);
-  auto answer = call<Value>(what, timeout, true, [&](CallId id, auto done) {
-    service_->get(id, service_incarnation(), key, std::move(done));
-  });
+  auto request = this->request<jax::GetKeyValueRequest>();
+  request.set_key(key);
+  auto answer = call(what, timeout, true, request);
   if (!answer) {
     lockstep::fail<TimeoutError>(
         "[{}] nobody has set the key '{}' within {} s; see whether the process that sets it has reached that "
@@ -346,7 +355,7 @@ std::string Agent::get(const std::string& key, milliseconds timeout) {
         self(), shown(key), seconds(timeout));
   }
   if (!answer->status.ok()) fail_call(what, answer->status);
-  return *answer->value;
+  return std::move(*answer->value.mutable_kv()->mutable_value());
 }
 
 void Agent::when_set(const std::string& key, std::function<void(std::optional<std::string>)> done) {
@@ -361,42 +370,43 @@ void Agent::when_set(const std::string& key, std::function<void(std::optional<st
     background_calls_.insert(id);
     ended_by_error_.insert(id);
   }
-  service_->get(id, service_incarnation(), key,
-                [this, id, done = std::move(done)](const Status& status, const Value& value) {
-                  done(status.ok() ? std::optional(*value) : std::nullopt);
-                  {
-                    std::lock_guard lock(mutex_);
-                    ended_by_error_.erase(id);
-                  }
-                  background_call_over(id);
-                });
+  auto request = this->request<jax::GetKeyValueRequest>();
+  request.set_key(key);
+  make_call(*service_, id, request,
+            [this, id, done = std::move(done)](const Status& status, const jax::GetKeyValueResponse& found) {
+              done(status.ok() ? std::optional(found.kv().value()) : std::nullopt);
+              {
+                std::lock_guard lock(mutex_);
+                ended_by_error_.erase(id);
+              }
+              background_call_over(id);
+            });
   cancel_if_failed(id);
 }
 
 std::optional<std::string> Agent::try_get(const std::string& key) {
   check_key(key);
   std::string what = fmt::format("reading the key '{}'", shown(key));
-  auto answer = quick_call<Value>(what, [&](CallId id, auto done) {
-    service_->try_get(id, service_incarnation(), key, std::move(done));
-  });
-  if (answer.status.code == Code::kNotFound) return std::nullopt;
-  if (!answer.status.ok()) fail_call(what, answer.status);
-  return *answer.value;
+  auto request = this->request<jax::TryGetKeyValueRequest>();
+  request.set_key(key);
+  auto answer = quick_call(what, request, Code::kNotFound);
+  if (!answer.status.ok()) return std::nullopt;
+  return std::move(*answer.value.mutable_kv()->mutable_value());
 }
 
 std::int64_t Agent::increment(const std::string& key, std::int64_t by) {
   check_key(key);
   std::string what = fmt::format("incrementing the key '{}'", shown(key));
-  auto answer = quick_call<std::string>(what, [&](CallId id, auto done) {
-    service_->increment(id, service_incarnation(), key, by, std::move(done));
-  });
-  if (!answer.status.ok()) fail_call(what, answer.status);
+  auto request = this->request<jax::IncrementKeyValueRequest>();
+  request.set_key(key);
+  request.set_increment(by);
+  const auto answer = quick_call(what, request);
+  const std::string& text = answer.value.kv().value();
   std::int64_t number = 0;
-  const char* end = answer.value.data() + answer.value.size();
-  auto [stop, error] = std::from_chars(answer.value.data(), end, number);
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stop != end) {
-    lockstep::fail<Error>("[{}] {}: expected a number as the answer, got '{}'", self(), what,
-                          shown(answer.value));
+    lockstep::fail<Error>("[{}] {}: expected a number as the answer, got '{}'", self(), what, shown(text));
   }
   return number;
 }
@@ -405,19 +415,22 @@ std::vector<std::pair<std::string, std::string>> Agent::get_directory(const std:
   check_key(directory);
   std::string what = fmt::format("reading the keys below '{}'", shown(directory));
   const watch::Doing reading(watch::Kind::kKey, directory);
-  auto answer = quick_call<KeyValues>(what, [&](CallId id, auto done) {
-    service_->get_directory(id, service_incarnation(), directory, std::move(done));
-  });
-  if (!answer.status.ok()) fail_call(what, answer.status);
-  return answer.value;
+  auto request = this->request<jax::GetKeyValueDirRequest>();
+  request.set_directory_key(directory);
+  auto answer = quick_call(what, request);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (jax::KeyValueEntry& entry : *answer.value.mutable_kv())
+    found.emplace_back(std::move(*entry.mutable_key()), std::move(*entry.mutable_value()));
+  return found;
 }
 
 void Agent::erase(const std::string& key) {
   check_key(key);
   std::string what = fmt::format("erasing the key '{}'", shown(key));
-  auto answer = quick_call<Nothing>(
-      what, [&](CallId id, auto done) { service_->erase(id, service_incarnation(), key, std::move(done)); });
-  if (!answer.status.ok()) fail_call(what, answer.status);
+  auto request = this->request<jax::DeleteKeyValueRequest>();
+  request.set_key(key);
+  request.set_is_directory(true);
+  quick_call(what, request);
 }
 
 std::unique_ptr<CoordinationClient> make_agent(ClientOptions options, std::shared_ptr<Service> service,

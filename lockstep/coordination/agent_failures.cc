@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "coordination.pb.h"
+#include "job.pb.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 #include "lockstep/coordination/agent_impl.h"
@@ -24,10 +26,19 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestHow = 8 << 10;
 
-/// The report with a text that the protocol takes.
-FailureReport on_wire(FailureReport report) {
-  report.how = shown_lines(report.how, kLongestHow);
-  return report;
+/// The request for a report, with a text that the protocol takes.
+ReportFailureRequest on_wire(std::uint64_t service, const FailureReport& report) {
+  ReportFailureRequest request;
+  request.set_service_incarnation(service);
+  FailureReportMessage& message = *request.mutable_report();
+  message.set_kind(static_cast<FailureReportMessage::Kind>(report.kind));
+  message.set_how(shown_lines(report.how, kLongestHow));
+  for (const Subject& subject : report.subjects) {
+    FailureReportMessage::Subject& added = *message.add_subjects();
+    added.set_task_id(subject.task);
+    added.set_incarnation(subject.incarnation);
+  }
+  return request;
 }
 
 }  // namespace
@@ -59,8 +70,8 @@ void Agent::report_failure(const FailureReport& report) {
     background_calls_.insert(id);
     reports_.insert(id);
   }
-  service_->report_failure(id, service_incarnation(), on_wire(report),
-                           [this, id](const Status&) { background_call_over(id); });
+  make_call(*service_, id, on_wire(service_incarnation(), report),
+            [this, id](const Status&, const ReportFailureResponse&) { background_call_over(id); });
 }
 
 void Agent::finish_reports() {
@@ -69,27 +80,20 @@ void Agent::finish_reports() {
 }
 
 void Agent::report_missing() {
-  const auto described = ask<Description>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->describe(id, false, std::move(done));
-  });
+  const auto described = ask(*service_, graces::kForReports, DescribeRequest());
   if (!described || !described->status.ok()) return;
   const std::string how =
       fmt::format("{} waited {} s for it", self(), seconds(options_.initialization_timeout));
-  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->report_failure(id, described->value.service_incarnation, {FailureKind::kMissing, {}, how},
-                             std::move(done));
-  });
+  ask(*service_, graces::kForReports,
+      on_wire(described->value.service_incarnation(), {FailureKind::kMissing, {}, how}));
 }
 
 void Agent::report_own_error(const std::string& what) {
   std::uint64_t service = service_incarnation();
   if (service == 0) return;
   finish_reports();
-  ask<Nothing>(*service_, graces::kForReports, [&](CallId id, auto done) {
-    service_->report_failure(
-        id, service, on_wire({FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what}),
-        std::move(done));
-  });
+  ask(*service_, graces::kForReports,
+      on_wire(service, {FailureKind::kEndedWithError, {{options_.process_id, incarnation_}}, what}));
 }
 
 std::string Agent::coordinator_lost(const std::string& how, const std::string& detail) const {
@@ -122,34 +126,37 @@ void Agent::background_call_over(CallId id) {
 void Agent::begin_background() {
   last_answered_heartbeat_ = SteadyClock::now();
   CallId ask_who = begin_background_call();
-  service_->describe(ask_who, false, [this, ask_who](const Status& status, const Description& described) {
-    if (status.ok()) {
-      std::lock_guard lock(mutex_);
-      coordinator_ = described;
-    }
-    background_call_over(ask_who);
-  });
+  make_call(*service_, ask_who, DescribeRequest(),
+            [this, ask_who](const Status& status, const DescribeResponse& described) {
+              if (status.ok()) {
+                std::lock_guard lock(mutex_);
+                coordinator_ = Holder{{described.host(), described.pid()}, {}};
+                if (described.has_held_by()) coordinator_->task = described.held_by();
+              }
+              background_call_over(ask_who);
+            });
   CallId poll = begin_background_call();
-  service_->poll_for_error(
-      poll, service_incarnation_, options_.process_id, [this, poll](const Status& status) {
-        bool leaving;
-        {
-          std::lock_guard lock(mutex_);
-          leaving = leaving_;
-        }
-        if (!status.service_error) {
-          auto holder = [&] {
-            std::lock_guard lock(mutex_);
-            return coordinator_ ? coordinator_->task : std::nullopt;
-          }();
-          job_failed({coordinator_lost("its connections closed", status.message), holder});
-        } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
-          // CANCELLED is what the service says to who has left; that not all leave together, it says to
-          // who waits for it.
-          job_failed({status.message, status.service_error->source_task});
-        }
-        background_call_over(poll);
-      });
+  auto polling = request<jax::PollForErrorRequest>();
+  polling.set_source_task_id(options_.process_id);
+  make_call(*service_, poll, polling, [this, poll](const Status& status, const jax::PollForErrorResponse&) {
+    bool leaving;
+    {
+      std::lock_guard lock(mutex_);
+      leaving = leaving_;
+    }
+    if (!status.service_error) {
+      auto holder = [&] {
+        std::lock_guard lock(mutex_);
+        return coordinator_ ? coordinator_->task : std::nullopt;
+      }();
+      job_failed({coordinator_lost("its connections closed", status.message), holder});
+    } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
+      // CANCELLED is what the service says to who has left; that not all leave together, it says to
+      // who waits for it.
+      job_failed({status.message, status.service_error->source_task});
+    }
+    background_call_over(poll);
+  });
   background_ = std::thread([this] { run_background(); });
 }
 
@@ -206,17 +213,18 @@ void Agent::run_background() {
     heartbeat_open_ = true;
     lock.unlock();
     CallId id = begin_background_call();
-    service_->heartbeat(id, service_incarnation(), options_.process_id, incarnation_,
-                        [this, id](const Status& status) {
-                          if (status.service_error)
-                            job_failed({status.message, status.service_error->source_task});
-                          {
-                            std::lock_guard answered(mutex_);
-                            if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();
-                            heartbeat_open_ = false;
-                          }
-                          background_call_over(id);
-                        });
+    auto heartbeat = request<jax::HeartbeatRequest>();
+    heartbeat.set_source_task_id(options_.process_id);
+    heartbeat.set_incarnation(incarnation_);
+    make_call(*service_, id, heartbeat, [this, id](const Status& status, const jax::HeartbeatResponse&) {
+      if (status.service_error) job_failed({status.message, status.service_error->source_task});
+      {
+        std::lock_guard answered(mutex_);
+        if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();
+        heartbeat_open_ = false;
+      }
+      background_call_over(id);
+    });
     lock.lock();
   }
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lockstep/coordination/agent.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/host.h"
 #include "lockstep/coordination/pending.h"
 
@@ -65,15 +66,24 @@ class Agent : public CoordinationClient, private KeyValueStore {
     return service_incarnation_;
   }
 
-  /// Starts a call and blocks until its answer; nullopt where there is none within the timeout, when the call
-  /// is cancelled. With `ends_with_job`, throws PeerFailure when the job fails meanwhile or has failed.
-  template <class T, class Start>
-  std::optional<Answer<T>> call(const std::string& what, std::chrono::milliseconds timeout,
-                                bool ends_with_job, Start start);
+  /// A request to the service that this process has registered with.
+  template <class Request>
+  Request request() const {
+    Request request;
+    request.mutable_incarnations()->set_service_incarnation(service_incarnation());
+    return request;
+  }
 
-  /// The same for a call that the service answers at once.
-  template <class T, class Start>
-  Answer<T> quick_call(const std::string& what, Start start);
+  /// Makes a call and blocks until its answer; nullopt where there is none within the timeout, when the call
+  /// is cancelled. With `ends_with_job`, throws PeerFailure when the job fails meanwhile or has failed.
+  template <class Request>
+  std::optional<Answer<ResponseTo<Request>>> call(const std::string& what, std::chrono::milliseconds timeout,
+                                                  bool ends_with_job, const Request& request);
+
+  /// The same for a call that the service answers at once; throws Error if it fails, unless as `expected`.
+  template <class Request>
+  Answer<ResponseTo<Request>> quick_call(const std::string& what, const Request& request,
+                                         Code expected = Code::kOk);
 
   [[noreturn]] void fail_call(const std::string& what, const Status& status);
   [[noreturn]] void throw_peer_failure(const std::string& what, const std::string& cause) const;
@@ -89,7 +99,8 @@ class Agent : public CoordinationClient, private KeyValueStore {
   /// The participants of a barrier, all processes if `processes` is empty, without this process.
   std::vector<int> others_of(const std::vector<int>& processes) const;
   void report_missing();
-  CallId start_registering(const std::shared_ptr<Pending<std::uint64_t>>& pending);
+  using Registering = Pending<jax::RegisterTaskResponse>;
+  CallId start_registering(const std::shared_ptr<Registering>& pending);
   std::string coordinator_lost(const std::string& how, const std::string& detail) const;
   void begin_background();
   void end_background();
@@ -97,6 +108,12 @@ class Agent : public CoordinationClient, private KeyValueStore {
   void job_failed(JobError error);
   CallId begin_background_call();
   void background_call_over(CallId id);
+
+  /// Who runs the coordinator.
+  struct Holder {
+    Whereabouts where;
+    std::optional<int> task;  ///< if it is one of the job's
+  };
 
   ClientOptions options_;
   const std::shared_ptr<Service> service_;
@@ -112,7 +129,7 @@ class Agent : public CoordinationClient, private KeyValueStore {
   std::set<std::string> barriers_in_use_;
   bool leaving_ = false, stopping_ = false, heartbeat_open_ = false;
   std::set<CallId> background_calls_, reports_;
-  std::optional<Description> coordinator_;  ///< Where it has told.
+  std::optional<Holder> coordinator_;  ///< once it has told
   std::chrono::steady_clock::time_point last_answered_heartbeat_;
   std::thread background_;
 };

@@ -9,12 +9,23 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/coordination/answers.h"
 #include "lockstep/coordination/service.h"
+#include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
+
+/// A task's call of a barrier.
+struct BarrierCall {
+  std::string id;
+  std::int64_t counter = 0;  ///< the instance: 0 for the first use of the id, then one more each time
+  std::int64_t timeout_ms = 0;
+  std::vector<int> tasks;  ///< empty: all
+  int source = 0;
+};
 
 /// All barriers of the service. A barrier has an id and instances, counted from 0; the first valid call
 /// of an id fixes the members, for all instances, and the first caller of an instance its deadline. The

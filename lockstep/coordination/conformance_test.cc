@@ -11,9 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "coordination.pb.h"
 #include "lockstep/base/error.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/conformance_test.h"
-#include "lockstep/coordination/service.h"
 
 // Tests of what every implementation of CoordinationClient promises: the one over gRPC, also by way of a
 // proxy, and the one in memory.
@@ -429,7 +430,10 @@ TYPED_TEST(ClientConformance, SilentProcess_IsReportedDead_AndTheOthersAreNot) {
   this->server_options_.heartbeat_timeout = seconds(10);
   this->heartbeat_interval_ = milliseconds(5);
   this->serve(3);
-  this->job_->service().register_task(next_call_id(), {1, 1}, [](const Status&, std::uint64_t) {});
+  jax::RegisterTaskRequest silent;
+  silent.set_source_task_id(1);
+  silent.set_incarnation(1);
+  make_call(this->job_->service(), next_call_id(), silent, [](const auto&, const auto&) {});
   this->clients_.push_back(this->make(0));
   this->clients_.push_back(this->make(2));
   this->each([](int, CoordinationClient& client) { client.connect(); });

@@ -36,11 +36,6 @@ bool is_alive(int socket) {
 
 }  // namespace
 
-Stubs::Stubs(std::shared_ptr<grpc::Channel> the_channel)
-    : channel(std::move(the_channel)),
-      coordination(xla::coordination::CoordinationService::NewStub(channel)),
-      job(Job::NewStub(channel)) {}
-
 class Connection::Impl {
  public:
   Impl(const HostPort& address, const Identity& identity, const TlsFiles& tls)
@@ -48,7 +43,7 @@ class Connection::Impl {
         identity_(identity),
         greets_(!identity.secret.empty() && !tls.given()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (!greets_) stubs_.push_back(std::make_unique<Stubs>(open_channel(address, tls)));
+    if (!greets_) channels_.push_back(open_channel(address, tls));
   }
 
   ~Impl() {
@@ -59,7 +54,7 @@ class Connection::Impl {
   bool greets() const { return greets_; }
 
   void use(CallId id, bool waits, Then then) {
-    Stubs* now = nullptr;
+    Channel now;
     {
       std::lock_guard lock(mutex_);
       now = connected();
@@ -83,8 +78,8 @@ class Connection::Impl {
 
   bool is_connected() const {
     std::lock_guard lock(mutex_);
-    const Stubs* const now = connected();
-    return now != nullptr && (greets_ || now->channel->GetState(false) == GRPC_CHANNEL_READY);
+    const Channel now = connected();
+    return now != nullptr && (greets_ || now->GetState(false) == GRPC_CHANNEL_READY);
   }
 
   void close() {
@@ -95,6 +90,7 @@ class Connection::Impl {
   }
 
  private:
+  using Channel = std::shared_ptr<grpc::Channel>;
   struct Waiting {
     CallId id;
     bool waits, cancelled;
@@ -102,9 +98,9 @@ class Connection::Impl {
   };
 
   /// The mutex must be held.
-  Stubs* connected() const {
-    if (!greets_) return stubs_.back().get();
-    return socket_ && is_alive(socket_.get()) ? stubs_.back().get() : nullptr;
+  Channel connected() const {
+    if (!greets_) return channels_.back();
+    return socket_ && is_alive(socket_.get()) ? channels_.back() : nullptr;
   }
 
   /// The mutex must be held.
@@ -131,7 +127,7 @@ class Connection::Impl {
     while (true) {
       answer_cancelled(lock);
       if (waiting_.empty()) break;
-      if (Stubs* const now = connected()) {
+      if (const Channel now = connected()) {
         answer(lock, now, {}, [](const Waiting&) { return true; });
         continue;
       }
@@ -162,7 +158,8 @@ class Connection::Impl {
   }
 
   template <class Whether>
-  void answer(std::unique_lock<std::mutex>& lock, Stubs* stubs, const Status& status, Whether whether) {
+  void answer(std::unique_lock<std::mutex>& lock, const Channel& channel, const Status& status,
+              Whether whether) {
     std::list<Waiting> answered;
     for (auto each = waiting_.begin(); each != waiting_.end();) {
       const auto next = std::next(each);
@@ -171,7 +168,7 @@ class Connection::Impl {
     }
     if (answered.empty()) return;
     lock.unlock();
-    for (Waiting& each : answered) each.then(stubs, status);
+    for (Waiting& each : answered) each.then(channel, status);
     answered.clear();
     lock.lock();
   }
@@ -180,7 +177,7 @@ class Connection::Impl {
   void keep(FileDescriptor socket) {
     socket_ = FileDescriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!socket_) return;
-    stubs_.push_back(std::make_unique<Stubs>(channel_over(socket.release())));
+    channels_.push_back(channel_over(socket.release()));
   }
 
   const HostPort address_;
@@ -191,8 +188,8 @@ class Connection::Impl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Waiting> waiting_;
-  FileDescriptor socket_;                      ///< Another descriptor of the last channel's.
-  std::vector<std::unique_ptr<Stubs>> stubs_;  ///< The last is in use.
+  FileDescriptor socket_;          ///< another descriptor of the last channel's
+  std::vector<Channel> channels_;  ///< the last is in use
   bool running_ = false, closed_ = false;
   std::thread thread_;
 };

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <functional>
 #include <memory>
 
-#include "coordination.grpc.pb.h"
-#include "job.grpc.pb.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/service.h"
 
 namespace lockstep::coordination {
-
-/// The two services over one channel.
-struct Stubs {
-  explicit Stubs(std::shared_ptr<grpc::Channel> channel);
-
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<xla::coordination::CoordinationService::Stub> coordination;
-  std::unique_ptr<Job::Stub> job;
-};
 
 /// A client's connection to its coordinator; a lost one is made anew for the next call. If the identity has a
 /// secret and there is no TLS, both sides prove that they have it (greeting.h) before gRPC gets the
@@ -35,11 +26,11 @@ class Connection {
   /// Whether the other side has proved the secret before the first call.
   bool greets() const;
 
-  /// Calls `then` once, with the stubs, which live as long as this, or with nullptr and the reason:
+  /// Calls `then` once, with a channel, which lives as long as this, or with null and the reason:
   /// UNAVAILABLE if nobody can be reached; PERMISSION_DENIED of the service if the other side refuses or does
   /// not prove the secret; CANCELLED. With `waits`, waits until somebody can be reached. May call it from
   /// another thread, and does if there is no connection.
-  using Then = std::function<void(Stubs*, const Status&)>;
+  using Then = std::function<void(const std::shared_ptr<grpc::Channel>&, const Status&)>;
   void use(CallId id, bool waits, Then then);
 
   /// A call that still waits for the connection ends with CANCELLED; false if there is none.
@@ -48,7 +39,7 @@ class Connection {
   /// Whether the other side is connected now, and has proved the secret if it must.
   bool is_connected() const;
 
-  /// Cancels all that waits. The stubs still live.
+  /// Cancels all that waits. The channels still live.
   void close();
 
  private:

@@ -21,7 +21,7 @@ std::string name_job(const std::string& job_id, int attempt) {
                         : fmt::format("job '{}', attempt {}", shown(job_id, kLongest), attempt);
 }
 
-constexpr std::string_view kCall = "lockstep call 2", kProof = "lockstep coordinator 2";
+constexpr std::string_view kCallLabel = "lockstep call 2", kProofLabel = "lockstep coordinator 2";
 
 /// Every field by its length and its bytes, so that two calls never give the same text.
 std::string signed_text(const pb::IdentityMessage& message, const SignedRequest& request) {
@@ -51,7 +51,7 @@ void refuse_short_secret(const std::string& secret) {
 }
 
 std::string coordinators_proof(const std::string& secret, const std::string& nonce) {
-  return authentication_code(secret, kProof, nonce);
+  return authentication_code(secret, kProofLabel, nonce);
 }
 
 std::string make_credential(const Identity& identity, const Whereabouts& where,
@@ -63,7 +63,7 @@ std::string make_credential(const Identity& identity, const Whereabouts& where,
   message.set_pid(where.pid);
   if (!identity.secret.empty()) {
     message.set_nonce(random_nonce());
-    message.set_proof(authentication_code(identity.secret, kCall, signed_text(message, request)));
+    message.set_proof(authentication_code(identity.secret, kCallLabel, signed_text(message, request)));
   }
   return message.SerializeAsString();
 }
@@ -105,7 +105,8 @@ std::optional<Status> Gate::refusal(std::optional<std::string_view> credential,
         where, theirs, ours));
   }
   if (identity_.secret.empty()) return std::nullopt;
-  const std::string right = authentication_code(identity_.secret, kCall, signed_text(message, request()));
+  const std::string right =
+      authentication_code(identity_.secret, kCallLabel, signed_text(message, request()));
   if (same_code(message.proof(), right)) return std::nullopt;
   return denied(fmt::format(
       "the process{} of {} {} the coordinator, which serves {}; give all the same LOCKSTEP_JOB_SECRET", where,

@@ -42,11 +42,6 @@ class Gate {
   /// cannot be checked on this machine.
   Gate(Identity identity, bool allow_jax, bool later_attempts = false);
 
-  struct Caller {
-    Whereabouts where;
-    int attempt = 0;
-  };
-
   /// nullopt if the caller is accepted; then sets `caller`, as far as it is known. Otherwise
   /// PERMISSION_DENIED with both sides' job and attempt. `credential` is nullopt if none was sent; `request`
   /// is only called if there is a secret.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/fuzz_test.h"
@@ -30,10 +31,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Steady = std::chrono::steady_clock;
 
-const std::vector<std::string> kCalls = {
-    "RegisterTask", "Heartbeat",      "ShutdownTask",   "WatchTasks",     "InsertKeyValue",
-    "GetKeyValue",  "TryGetKeyValue", "GetKeyValueDir", "DeleteKeyValue", "IncrementKeyValue",
-    "Barrier",      "CancelBarrier",  "GetAliveTasks",  "PollForError",   "NoSuchCall"};
+/// The calls of the coordinator, and one that it does not have.
+std::vector<std::string> paths() {
+  std::vector<std::string> all = {kProve.path, "/xla.coordination.CoordinationService/NoSuchCall"};
+  for_each_procedure([&](const Procedure& procedure) { all.emplace_back(procedure.path); });
+  return all;
+}
 
 std::string big_endian(std::uint64_t number, int bytes) {
   std::string text;
@@ -101,19 +104,17 @@ std::string random_message(Choices& choices) {
   return std::string(1, choices.one_in(10) ? '\1' : '\0') + big_endian(size, 4) + message;
 }
 
+const std::vector<std::string> kPaths = paths();
+
 /// The bytes that a client that breaks the protocol sends over one connection.
 std::string random_conversation(Choices& choices) {
   if (choices.one_in(6)) return choices.bytes(2000);
   std::string text = kPreface;
   for (std::uint32_t stream = 1; stream < 2 * static_cast<std::uint32_t>(choices.number(1, 8)); stream += 2) {
-    const std::string service =
-        choices.one_in(5) ? "lockstep.coordination.Job" : "xla.coordination.CoordinationService";
-    const std::string call =
-        service[0] == 'l' ? (choices.one_in(2) ? "ReportFailure" : "Describe") : choices.of(kCalls);
     std::string more;
     if (choices.one_in(3)) more += header(kIdentityMetadata, choices.one_in(2) ? "AAAA" : choices.bytes(40));
     if (choices.one_in(5)) more += header("grpc-encoding", "gzip");
-    text += call_headers(stream, "/" + service + "/" + call, more);
+    text += call_headers(stream, choices.of(kPaths), more);
     text += frame(0, choices.one_in(8) ? 0 : 1, stream, random_message(choices));
     if (choices.one_in(8)) text += frame(3, 0, stream, big_endian(8, 4));  // The caller cancels.
   }

@@ -87,78 +87,126 @@ class RandomJob {
     EXPECT_TRUE(found->second) << "a call was answered twice";
     found->second = false;
   }
-  Done done(CallId id) {
-    return [this, id](const Status&) { answered(id); };
+  /// Makes a call; `heard` is called with the answer.
+  template <class Request>
+  void make(CallId id, const Request& request, DoneWith<ResponseTo<Request>> heard) {
+    make_call(
+        *machine_, id, request,
+        [this, id, heard = std::move(heard)](const Status& status, const ResponseTo<Request>& response) {
+          answered(id);
+          heard(status, response);
+        },
+        {{"h", 4711}});
   }
-  template <class T>
-  DoneWith<T> done_with(CallId id) {
-    return [this, id](const Status&, const T&) { answered(id); };
+  template <class Request>
+  void make(CallId id, const Request& request) {
+    make(id, request, [](const Status&, const auto&) {});
+  }
+
+  /// A request that is not refused for its service.
+  template <class Request>
+  Request of_job() {
+    auto request = random<Request>();
+    request.mutable_incarnations()->set_service_incarnation(kService);
+    return request;
+  }
+
+  /// A request of a process, with the fields that many have.
+  template <class Request>
+  Request random() {
+    Request request;
+    const std::uint64_t for_service = service();
+    if constexpr (requires { request.mutable_incarnations(); }) {
+      request.mutable_incarnations()->set_service_incarnation(for_service);
+    }
+    if constexpr (requires { request.set_service_incarnation(for_service); }) {
+      request.set_service_incarnation(for_service);
+    }
+    if constexpr (requires { request.set_source_task_id(0); }) request.set_source_task_id(task());
+    if constexpr (requires { request.set_incarnation(0); }) request.set_incarnation(incarnation());
+    if constexpr (requires { request.set_counter(0); }) request.set_counter(counter());
+    if constexpr (requires { request.set_version_number(0); }) {
+      request.set_version_number(choices_.one_in(2) ? -1 : counter());
+    }
+    if constexpr (requires { request.set_barrier_id(""); }) request.set_barrier_id(choices_.of(kBarriers));
+    if constexpr (requires { request.set_directory_key(""); }) request.set_directory_key(choices_.of(kKeys));
+    if constexpr (requires { request.set_key(""); }) request.set_key(choices_.of(kKeys));
+    if constexpr (requires { request.mutable_task_ids(); }) {
+      const std::vector<int> some = tasks();
+      request.mutable_task_ids()->Add(some.begin(), some.end());
+    }
+    return request;
   }
   /// Checks a call that never waits.
   void must_be_answered(CallId id) { EXPECT_FALSE(open_[id]) << "a call that must not wait does"; }
 
   void join(int task, std::uint64_t incarnation) {
     CallId id = begin();
-    machine_->register_task(id, {task, incarnation, {"h", task}}, done_with<std::uint64_t>(id));
+    jax::RegisterTaskRequest request;
+    request.set_source_task_id(task);
+    request.set_incarnation(incarnation);
+    make(id, request);
   }
 
   void step() {
     CallId id = begin();
-    switch (choices_.number(0, 17)) {
+    switch (choices_.number(0, 18)) {
       case 0:
         open_.erase(id);
         return join(task(), incarnation());
       case 1:
       case 2:
-        machine_->heartbeat(id, service(), task(), incarnation(), done(id));
+        make(id, random<jax::HeartbeatRequest>());
         return must_be_answered(id);
       case 3:
-        return machine_->poll_for_error(id, service(), task(), [this, id](const Status& status) {
-          answered(id);
+        return make(id, random<jax::PollForErrorRequest>(), [](const Status& status, const auto&) {
           EXPECT_FALSE(status.ok()) << "JAX's agents crash on it";
         });
       case 4:
         if (!choices_.one_in(4)) break;
-        return machine_->shutdown_task(id, service(), task(), done(id));
+        return make(id, random<jax::ShutdownTaskRequest>());
       case 5:
-        return machine_->watch_tasks(id, service(), choices_.one_in(2) ? -1 : counter(),
-                                     [this, id](const Status& status, const WatchedTasks& watched) {
-                                       answered(id);
-                                       if (!status.ok()) return;
-                                       EXPECT_GE(watched.version, version_);
-                                       version_ = watched.version;
-                                     });
+        return make(id, random<jax::WatchTasksRequest>(),
+                    [this](const Status& status, const jax::WatchTasksResponse& watched) {
+                      if (!status.ok()) return;
+                      EXPECT_GE(watched.version_number(), version_);
+                      version_ = watched.version_number();
+                    });
       case 6:
         return insert(id);
       case 7:
-        return machine_->get(id, service(), choices_.of(kKeys), done_with<Value>(id));
+        return make(id, random<jax::GetKeyValueRequest>());
       case 8:
         return read(id);
       case 9:
         return increment(id);
       case 10:
-        machine_->get_directory(id, service(), choices_.of(kKeys), done_with<KeyValues>(id));
+        make(id, random<jax::GetKeyValueDirRequest>());
         return must_be_answered(id);
       case 11: {
         if (!choices_.one_in(3)) break;
-        const std::string key = choices_.of(kKeys);
-        machine_->erase(id, kService, key, done(id));
-        erase_from_model(key);
+        const auto request = of_job<jax::DeleteKeyValueRequest>();
+        make(id, request);
+        erase_from_model(request.key());
         return must_be_answered(id);
       }
       case 12:
       case 13:
         return barrier(id);
       case 14:
-        machine_->cancel_barrier(id, service(), choices_.of(kBarriers), counter(), done(id));
+        make(id, random<jax::CancelBarrierRequest>());
         return must_be_answered(id);
-      case 15:
-        return machine_->get_alive_tasks(id, service(), task(), tasks(),
-                                         done_with<std::vector<AliveTask>>(id));
+      case 15: {
+        auto request = random<jax::GetAliveTasksRequest>();
+        request.set_requesting_task_id(task());
+        return make(id, request);
+      }
       case 16:
         if (!choices_.one_in(6)) break;
-        machine_->report_failure(id, service(), random_report(), done(id));
+        make(id, random_report());
         return must_be_answered(id);
+      case 17:
+        return any_call(id);
       default:
         break;
     }
@@ -176,40 +224,60 @@ class RandomJob {
     }
   }
 
+  /// Any call of the table, with bytes as its request that no process has chosen; it does not change the
+  /// model of keys.
+  void any_call(CallId id) {
+    std::vector<const Procedure*> procedures;
+    for_each_procedure([&](const Procedure& procedure) {
+      const bool changes_keys = &procedure == &kInsertKeyValue || &procedure == &kIncrementKeyValue ||
+                                &procedure == &kDeleteKeyValue;
+      if (!changes_keys) procedures.push_back(&procedure);
+    });
+    std::string request = choices_.bytes(20);
+    if (choices_.one_in(2)) {
+      request = random<jax::BarrierRequest>().SerializeAsString();
+      if (choices_.one_in(2)) request = choices_.damaged(request);
+    }
+    machine_->call(*choices_.of(procedures), id, {}, request,
+                   [this, id](const Status&, const Payload&) { answered(id); });
+  }
+
   void insert(CallId id) {
-    const std::string key = choices_.of(kKeys), value = choices_.one_in(2) ? "12" : choices_.bytes(5);
-    const bool overwrite = choices_.one_in(2);
-    machine_->insert(id, kService, key, value, overwrite, [&](const Status& status) {
-      answered(id);
-      const std::string normal = normalize_key(key);
+    auto request = of_job<jax::InsertKeyValueRequest>();
+    jax::KeyValueEntry& entry = *request.mutable_kv();
+    entry.set_key(choices_.of(kKeys));
+    entry.set_value(choices_.one_in(2) ? "12" : choices_.bytes(5));
+    request.set_allow_overwrite(choices_.one_in(2));
+    make(id, request, [&](const Status& status, const auto&) {
+      const std::string normal = normalize_key(entry.key());
       if (stopped(status)) return;
-      EXPECT_EQ(status.ok(), overwrite || !model_.contains(normal));
-      if (status.ok()) model_[normal] = value;
+      EXPECT_EQ(status.ok(), request.allow_overwrite() || !model_.contains(normal));
+      if (status.ok()) model_[normal] = entry.value();
     });
     must_be_answered(id);
   }
   void read(CallId id) {
-    const std::string key = choices_.of(kKeys);
-    machine_->try_get(id, kService, key, [&](const Status& status, const Value& value) {
-      answered(id);
+    const auto request = of_job<jax::TryGetKeyValueRequest>();
+    make(id, request, [&](const Status& status, const jax::TryGetKeyValueResponse& response) {
       if (stopped(status)) return;
-      auto found = model_.find(normalize_key(key));
-      EXPECT_EQ(status.ok(), found != model_.end()) << key;
+      auto found = model_.find(normalize_key(request.key()));
+      EXPECT_EQ(status.ok(), found != model_.end()) << request.key();
       if (status.ok() && found != model_.end()) {
-        EXPECT_EQ(*value, found->second);
+        EXPECT_EQ(response.kv().value(), found->second);
       }
     });
     must_be_answered(id);
   }
   void increment(CallId id) {
-    const std::string key = choices_.of(kKeys);
-    machine_->increment(id, kService, key, counter(), [&](const Status& status, const std::string& value) {
-      answered(id);
+    auto request = of_job<jax::IncrementKeyValueRequest>();
+    request.set_increment(counter());
+    make(id, request, [&](const Status& status, const jax::IncrementKeyValueResponse& response) {
       if (!status.ok()) return;
+      const std::string& value = response.kv().value();
       std::int64_t number = 0;
       auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
       EXPECT_TRUE(error == std::errc() && end == value.data() + value.size()) << value;
-      model_[normalize_key(key)] = value;
+      model_[normalize_key(request.key())] = value;
     });
     must_be_answered(id);
   }
@@ -220,14 +288,14 @@ class RandomJob {
     });
   }
   void barrier(CallId id) {
-    BarrierCall call{choices_.of(kBarriers), counter(), choices_.number(-5, 20000), tasks(), task()};
-    machine_->barrier(id, service(), call,
-                      [this, id, name = call.id](const Status& status, std::int64_t instance) {
-                        answered(id);
-                        if (status.ok()) passed_.insert({name, instance});
-                        if (status.barrier && status.code == Code::kDeadlineExceeded)
-                          late_.insert({name, status.barrier->counter});
-                      });
+    auto request = random<jax::BarrierRequest>();
+    request.set_barrier_timeout_in_ms(choices_.number(-5, 20000));
+    make(id, request,
+         [this, name = request.barrier_id()](const Status& status, const jax::BarrierResponse& response) {
+           if (status.ok()) passed_.insert({name, response.counter()});
+           if (status.barrier && status.code == Code::kDeadlineExceeded)
+             late_.insert({name, status.barrier->counter});
+         });
   }
   static bool stopped(const Status& status) { return status.code == Code::kUnavailable; }
 
@@ -252,10 +320,17 @@ class RandomJob {
     }
   }
 
-  FailureReport random_report() {
-    FailureReport report{static_cast<FailureKind>(choices_.number(0, 5)), {}, "how"};
-    for (const int subject : tasks()) report.subjects.push_back({subject, choices_.one_in(4) ? 100u : 0u});
-    return report;
+  ReportFailureRequest random_report() {
+    auto request = random<ReportFailureRequest>();
+    FailureReportMessage& report = *request.mutable_report();
+    report.set_kind(static_cast<FailureReportMessage::Kind>(choices_.number(0, 5)));
+    report.set_how("how");
+    for (const int subject : tasks()) {
+      FailureReportMessage::Subject& added = *report.add_subjects();
+      added.set_task_id(subject);
+      added.set_incarnation(choices_.one_in(4) ? 100u : 0u);
+    }
+    return request;
   }
 
   Choices choices_;
@@ -289,7 +364,7 @@ TEST(Fuzz, Decoders_AnyBytes_AreReadOrRefused) {
   std::uint64_t tries = 0;
   for (; Steady::now() < deadline && !HasFailure(); ++tries) {
     const std::string bytes = choices.one_in(2) ? choices.bytes(200) : choices.damaged(good);
-    Gate::Caller caller;
+    Caller caller;
     // The gate skips fields that it does not know; the text must be the one that was proved.
     if (!gate.refusal(
             bytes,

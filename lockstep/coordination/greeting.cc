@@ -79,7 +79,7 @@ std::string GreetingAnswer::receive(std::string_view bytes) {
     case Next::kCredential:
       break;
   }
-  Gate::Caller caller;
+  Caller caller;
   const auto refusal = gate_.refusal(
       part,
       [&] {

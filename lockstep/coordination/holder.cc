@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "coordination.pb.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/address.h"
 #include "lockstep/coordination/pending.h"
@@ -24,8 +25,7 @@ bool serves_already(const ClientOptions& options, std::string* holder) {
   if (!why_unreachable(address, kForConnecting).empty()) return false;
   auto service = make_remote_service(address, options.identity, options.tls);
   // Every coordinator returns the right incarnation to a caller with a wrong one, such as none.
-  auto answer = ask<WatchedTasks>(
-      *service, kForAnswer, [&](CallId id, auto done) { service->watch_tasks(id, 0, -1, std::move(done)); });
+  const auto answer = ask(*service, kForAnswer, jax::WatchTasksRequest());
   if (!answer || (!answer->status.service_error && answer->status.code == Code::kUnavailable)) {
     const std::string why = why_no_common_tls(address, options.tls, kForConnecting);
     if (why.empty()) {

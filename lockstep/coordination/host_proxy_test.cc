@@ -13,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "coordination.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/client.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/front.h"
@@ -60,13 +62,21 @@ HostProxyOptions proxy_options(const std::string& coordinator, const Identity& i
   return {.coordinator = coordinator, .num_processes = 4, .identity = identity, .tls = {}, .limits = {}};
 }
 
+jax::RegisterTaskRequest joining(int task) {
+  jax::RegisterTaskRequest request;
+  request.set_source_task_id(task);
+  request.set_incarnation(1);
+  return request;
+}
+
 /// A coordinator that counts.
 class Counting : public StateMachine {
  public:
   using StateMachine::StateMachine;
-  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override {
-    ++gets;
-    StateMachine::get(call, service, key, std::move(done));
+  void call(const Procedure& procedure, CallId id, const Caller& caller, std::string request,
+            Answered done) override {
+    if (&procedure == &kGetKeyValue) ++gets;
+    StateMachine::call(procedure, id, caller, std::move(request), std::move(done));
   }
   std::atomic<int> gets = 0;
 };
@@ -111,37 +121,39 @@ TEST(HostProxy, AsksOnceForAKeyThatManyWaitFor) {
   const Gate gate(kOurs, false);
   Front front(machine, gate, {parse_address("127.0.0.1:0"), {}, kWaiting, {}});
   const auto proxy = make_relay_client({"127.0.0.1", front.port()}, kOurs, {});
-  ASSERT_TRUE(ask<std::uint64_t>(*proxy, seconds(60), [&](CallId id, auto done) {
-                proxy->register_task(id, {0, 1}, done);
-              })->status.ok());
-  std::vector<std::shared_ptr<Pending<Value>>> waiting;
+  ASSERT_TRUE(ask(*proxy, seconds(60), joining(0))->status.ok());
+  jax::GetKeyValueRequest asking;
+  asking.mutable_incarnations()->set_service_incarnation(7);
+  asking.set_key("key");
+  std::vector<std::shared_ptr<Pending<jax::GetKeyValueResponse>>> waiting;
   std::vector<CallId> ids;
   for (int i = 0; i < kWaiting; ++i) {
-    waiting.push_back(std::make_shared<Pending<Value>>());
+    waiting.push_back(std::make_shared<Pending<jax::GetKeyValueResponse>>());
     ids.push_back(next_call_id());
-    proxy->get(ids.back(), 7, "key", answers_to<Value>(waiting.back()));
+    make_call(*proxy, ids.back(), asking, answers_to(waiting.back()));
   }
   proxy->cancel(ids[2]);
   EXPECT_EQ(waiting[2]->wait_until(std::chrono::steady_clock::now() + seconds(60))->status.code,
             Code::kCancelled);
   for (const std::size_t size : {std::size_t{1}, std::size_t{1} << 20}) {
     const std::string value(size, 'v');
-    ASSERT_TRUE(ask<Nothing>(*proxy, seconds(60), [&](CallId id, auto done) {
-                  proxy->insert(id, 7, "key", value, true, done);
-                })->status.ok());
+    jax::InsertKeyValueRequest setting;
+    *setting.mutable_incarnations() = asking.incarnations();
+    setting.mutable_kv()->set_key("key");
+    setting.mutable_kv()->set_value(value);
+    setting.set_allow_overwrite(true);
+    ASSERT_TRUE(ask(*proxy, seconds(60), setting)->status.ok());
     if (size == 1) {
       for (int i = 0; i < kWaiting; ++i) {
         const auto answer =
             waiting[static_cast<std::size_t>(i)]->wait_until(std::chrono::steady_clock::now() + seconds(60));
         if (i == 2) continue;
-        EXPECT_EQ(*answer->value, value);
+        EXPECT_EQ(answer->value.kv().value(), value);
       }
       EXPECT_EQ(machine.gets, 1);
     }
     // It is asked anew: the value may have changed.
-    EXPECT_EQ(*ask<Value>(*proxy, seconds(60), [&](CallId id, auto done) { proxy->get(id, 7, "key", done); })
-                   ->value,
-              value);
+    EXPECT_EQ(ask(*proxy, seconds(60), asking)->value.kv().value(), value);
   }
   proxy->close();
   machine.stop();
@@ -181,7 +193,7 @@ TEST(Relay, WithMessagesThatDoNotProveTheSecret_Ends) {
   ASSERT_TRUE(stream->Read(&challenge));
   RelayBatch batch;
   RelayCall& call = *batch.add_calls();
-  call.set_kind(RelayCall::DESCRIBE);
+  call.set_procedure("Describe");
   call.set_id(1);
   RelayCalls calls;
   calls.set_batch(batch.SerializeAsString());
@@ -195,6 +207,21 @@ TEST(Relay, WithMessagesThatDoNotProveTheSecret_Ends) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
+TEST(Relay, ACallThatTheCoordinatorDoesNotKnow_IsAnsweredInWords) {
+  CoordinationServer server;
+  server.start(server_options(1));
+  const auto proxy = make_relay_client(parse_address(server.address()), kOurs, {});
+  std::promise<Status> answered;
+  const Procedure later{.path = "/lockstep.coordination.Job/OfALaterVersion", .request_type = ""};
+  proxy->call(later, next_call_id(), {}, "",
+              [&](const Status& status, const Payload&) { answered.set_value(status); });
+  const Status status = answered.get_future().get();
+  EXPECT_EQ(status.code, Code::kUnimplemented);
+  EXPECT_EQ(status.message,
+            "the coordinator does not know this call; use the same version of Lockstep for it and for all "
+            "processes");
+}
+
 /// As one that stands alone does, it stops once all have left, whose last calls are not all answered yet.
 TEST(Relay, ACoordinatorThatStops_AnswersTheOpenCalls) {
   constexpr int kTasks = 2000;
@@ -202,18 +229,21 @@ TEST(Relay, ACoordinatorThatStops_AnswersTheOpenCalls) {
     CoordinationServer server;
     server.start(server_options(kTasks));
     const auto proxy = make_relay_client(parse_address(server.address()), kOurs, {});
-    std::vector<std::shared_ptr<Pending<std::uint64_t>>> coming;
-    std::vector<std::shared_ptr<Pending<Nothing>>> leaving;
+    std::vector<std::shared_ptr<Pending<jax::RegisterTaskResponse>>> coming;
+    std::vector<std::shared_ptr<Pending<jax::ShutdownTaskResponse>>> leaving;
     const auto deadline = std::chrono::steady_clock::now() + seconds(60);
     for (int task = 0; task < kTasks; ++task) {
-      coming.push_back(std::make_shared<Pending<std::uint64_t>>());
-      proxy->register_task(next_call_id(), {task, 1}, answers_to<std::uint64_t>(coming.back()));
+      coming.push_back(std::make_shared<Pending<jax::RegisterTaskResponse>>());
+      make_call(*proxy, next_call_id(), joining(task), answers_to(coming.back()));
     }
     for (const auto& each : coming) ASSERT_TRUE(each->wait_until(deadline)->status.ok());
-    const std::uint64_t service = coming.front()->answer->value;
+    jax::ShutdownTaskRequest request;
+    request.mutable_incarnations()->set_service_incarnation(
+        coming.front()->answer->value.service_incarnation());
     for (int task = 0; task < kTasks; ++task) {
-      leaving.push_back(std::make_shared<Pending<Nothing>>());
-      proxy->shutdown_task(next_call_id(), service, task, answers_to<Nothing>(leaving.back()));
+      leaving.push_back(std::make_shared<Pending<jax::ShutdownTaskResponse>>());
+      request.set_source_task_id(task);
+      make_call(*proxy, next_call_id(), request, answers_to(leaving.back()));
     }
     ASSERT_TRUE(server.wait_until_all_left(seconds(60)));
     server.stop();

@@ -46,7 +46,13 @@ struct Whereabouts {
   std::string to_string() const;
 };
 
-/// The same with a host that can be shown and sent, whatever a process has said.
+/// The sender of a call, as far as it is known.
+struct Caller {
+  Whereabouts where = {};
+  int attempt = 0;
+};
+
+/// The whereabouts with a host that can be shown and sent, whatever a process has said.
 Whereabouts as_shown(const Whereabouts& where);
 
 }  // namespace lockstep::coordination

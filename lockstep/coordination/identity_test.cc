@@ -131,7 +131,7 @@ TEST(Identity, ProcessWithoutTheSecret_IsRefusedWithTheReason) {
 SignedRequest request(const std::string& bytes = "bytes") { return {"Request", bytes}; }
 
 std::optional<Status> refusal_of(const Gate& gate, std::optional<std::string_view> credential) {
-  Gate::Caller caller;
+  Caller caller;
   return gate.refusal(
       credential, [] { return request(); }, caller);
 }
@@ -152,7 +152,7 @@ TEST(Identity, Credential_HidesTheSecret_AndIsRefusedIfChanged) {
   EXPECT_THAT(good, Not(HasSubstr(kIdentity.secret)));
   EXPECT_NE(good, make_credential(kIdentity, {"host", 4711}, request())) << "two never look alike";
   const Gate gate(kIdentity, false);
-  Gate::Caller caller;
+  Caller caller;
   EXPECT_FALSE(gate.refusal(
       good, [] { return request(); }, caller));
   EXPECT_EQ(caller.where.to_string(), " (host host, pid 4711)");
@@ -169,7 +169,7 @@ TEST(Identity, Credential_HidesTheSecret_AndIsRefusedIfChanged) {
 TEST(Identity, Credential_IsForOneRequestOnly) {
   const std::string good = make_credential(kIdentity, {"host", 4711}, request("process 3 writes 'a'"));
   const Gate gate(kIdentity, false);
-  Gate::Caller caller;
+  Caller caller;
   EXPECT_FALSE(gate.refusal(
       good, [] { return request("process 3 writes 'a'"); }, caller));
   EXPECT_TRUE(gate.refusal(

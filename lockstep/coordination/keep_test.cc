@@ -25,9 +25,7 @@ class KeepTest : public StateMachineTest {
     machine_ = std::make_unique<StateMachine>(options, clock_, kService);
   }
   Reply<std::uint64_t> come(int task, std::uint64_t incarnation, int attempt = 0) {
-    Reply<std::uint64_t> reply;
-    machine_->register_task(reply.id, {task, incarnation, {}, attempt}, reply.done());
-    return reply;
+    return join(task, incarnation, {.attempt = attempt});
   }
 };
 
@@ -47,15 +45,13 @@ TEST_F(KeepTest, AfterAllHaveLeft_RegisteringBeginsANewStart) {
   auto b = come(0, 4);
   EXPECT_EQ(a.code(), Code::kOk);
   EXPECT_EQ(a.value(), b.value());
-  const std::uint64_t second = a.value();
-  EXPECT_NE(second, kService);
-  Reply<std::string> read;
-  machine_->try_get(read.id, second, "key", text_of(read.done()));
-  EXPECT_EQ(read.code(), Code::kNotFound);
-  Reply<std::int64_t> meeting, other;
-  machine_->barrier(meeting.id, second, {"b", 0, 5000, {}, 0}, meeting.done());
-  machine_->barrier(other.id, second, {"b", 0, 5000, {}, 1}, other.done());
+  EXPECT_NE(a.value(), kService);
+  service_ = a.value();
+  EXPECT_EQ(try_get("key").code(), Code::kNotFound);
+  const auto meeting = barrier(0);
+  barrier(1);
   EXPECT_EQ(meeting.code(), Code::kOk) << "a barrier of the same name begins anew";
+  service_ = kService;
   EXPECT_EQ(try_get("key").code(), Code::kInternal) << "a call of the first start";
 }
 

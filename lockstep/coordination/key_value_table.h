@@ -5,11 +5,15 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "lockstep/coordination/answers.h"
 #include "lockstep/coordination/service.h"
 
 namespace lockstep::coordination {
+
+using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 /// "//a///b/" as "a/b".
 std::string normalize_key(const std::string& key);

@@ -134,7 +134,7 @@ class Visitor {
       wait_for(1);
       if (begins_http2(first)) {
         if (gate_->accepts_unproved()) return State::kIsForServer;
-        Gate::Caller caller;
+        Caller caller;
         refusal_.emplace(*gate_->refusal(std::nullopt, {}, caller));
         says_ = Says::kHttp;
       } else if (begins_greeting(first)) {

@@ -22,6 +22,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/conformance_test.h"
 #include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/key_value_table.h"
@@ -283,8 +284,7 @@ void with_each_text(Message& message, const std::string& text, std::uint64_t ser
   const Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor* const field = type.field(i);
-    if (field->name() == "service_incarnation" || field->name() == "service")
-      reflection.SetUInt64(&message, field, service);
+    if (field->name() == "service_incarnation") reflection.SetUInt64(&message, field, service);
     if (field->name() == "incarnations")
       with_each_text(*reflection.MutableMessage(&message, field), "", service, [](const std::string&) {});
   }
@@ -344,6 +344,21 @@ class OutsideTextInTheProtocol : public OutsideText<Grpc> {
     return status;
   }
 
+  /// A request for each procedure, from a process that the job does not have, and one for none.
+  std::map<std::string, std::string> requests_of_nobody() {
+    std::map<std::string, std::string> requests = {{"NoSuchCall", ""}};
+    for_each_procedure([&](const Procedure& procedure) {
+      const std::unique_ptr<Message> request = schema_.make(procedure.request_type);
+      with_each_text(*request, "", description_.service_incarnation(), [](const std::string&) {});
+      for (const char* task : {"source_task_id", "requesting_task_id"}) {
+        if (const FieldDescriptor* const field = request->GetDescriptor()->FindFieldByName(task))
+          request->GetReflection()->SetInt32(request.get(), field, 2);
+      }
+      requests.emplace(procedure.name(), request->SerializeAsString());
+    });
+    return requests;
+  }
+
   Schema schema_;
   std::shared_ptr<grpc::Channel> channel_;
   DescribeResponse description_;
@@ -397,13 +412,13 @@ TEST_F(OutsideTextInTheProtocol, InAnIdentity_FailsAtMostThatCall) {
 TEST_F(OutsideTextInTheProtocol, InACallOfARelay_EndsAtMostThatRelay) {
   const auto stub = Job::NewStub(channel_);
   for (const auto& [what, text] : outside_texts()) {
-    for (int kind = RelayCall::NONE; kind <= RelayCall::CANCEL; ++kind) {
+    for (const auto& [procedure, request] : requests_of_nobody()) {
       const std::unique_ptr<Message> filled = schema_.make("lockstep.coordination.RelayCall");
       with_each_text(*filled, text, description_.service_incarnation(), [&](const std::string& field) {
-        SCOPED_TRACE(field + ", " + what + ", " + std::to_string(kind));
+        SCOPED_TRACE(field + ", " + what + ", " + procedure);
         RelayCall numbers;
-        numbers.set_kind(static_cast<RelayCall::Kind>(kind));
-        numbers.set_task(2);  // the job has only 0 and 1
+        if (!field.ends_with(".procedure")) numbers.set_procedure(procedure);
+        numbers.set_request(field.ends_with(".request") ? request + text : request);
         numbers.set_id(1);
         RelayCalls calls;
         // The batch of this one call. Messages one after the other are merged.

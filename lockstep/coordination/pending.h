@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/coordination/service.h"
+#include "lockstep/coordination/calls.h"
 
 namespace lockstep::coordination {
 
@@ -61,6 +61,14 @@ std::optional<Answer<T>> ask(Service& service, std::chrono::milliseconds timeout
   auto answer = pending->wait_until(std::chrono::steady_clock::now() + timeout);
   if (!answer) service.cancel(id);
   return answer;
+}
+
+/// The same for a call of the service with this request.
+template <class Request>
+std::optional<Answer<ResponseTo<Request>>> ask(Service& service, std::chrono::milliseconds timeout,
+                                               const Request& request) {
+  return ask<ResponseTo<Request>>(
+      service, timeout, [&](CallId id, auto done) { make_call(service, id, request, std::move(done)); });
 }
 
 }  // namespace lockstep::coordination

@@ -196,15 +196,16 @@ TEST_F(StateMachineTest, Report_BeforeAllCame_FailsTheWaitingRegistrations) {
 
 TEST_F(StateMachineTest, Describe_NamesWhoCameAndWhoIsMissing) {
   make(10);
-  EXPECT_EQ(describe().value().roll,
-            "0 of 10 processes have joined: none; missing: processes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more of 10");
-  Reply<std::uint64_t> reply;
-  machine_->register_task(reply.id, {3, 1, {"host-a", 7}}, reply.done());
+  EXPECT_EQ(
+      describe().value().roll(),
+      "0 of 10 processes have joined: none; missing: processes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more of 10");
+  join(3, 1, {{"host-a", 7}});
   join(4);
   auto told = describe();
-  EXPECT_THAT(told.value().roll, HasSubstr("2 of 10 processes have joined: 3 (host host-a), 4; missing: "));
-  EXPECT_EQ(told.value().task, std::nullopt);
-  EXPECT_EQ(told.value().where.to_string(), Whereabouts::own().to_string());
+  EXPECT_THAT(told.value().roll(), HasSubstr("2 of 10 processes have joined: 3 (host host-a), 4; missing: "));
+  EXPECT_FALSE(told.value().has_held_by());
+  EXPECT_EQ(told.value().host(), Whereabouts::own().host);
+  EXPECT_EQ(told.value().pid(), Whereabouts::own().pid);
 }
 
 }  // namespace

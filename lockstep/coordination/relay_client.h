@@ -4,15 +4,16 @@
 #include <memory>
 
 #include "lockstep/coordination/address.h"
+#include "lockstep/coordination/identity.h"
 #include "lockstep/coordination/service.h"
 
 namespace lockstep::coordination {
 
 /// The coordination service over the network, like RemoteService, for the many processes of a host. All calls
 /// are sent over one stream (job.proto, Relay); calls that arrive while it is busy are sent together, and
-/// concurrent gets of one key are sent once. Every message proves the identity's secret. Once the stream has
-/// ended, which it does when the coordinator ends, all calls end with UNAVAILABLE, or with the reason of its
-/// rejection.
+/// equal calls of a procedure that says so are sent once. Every message proves the identity's secret. Once
+/// the stream has ended, which it does when the coordinator ends, all calls end with UNAVAILABLE, or with the
+/// reason of its rejection.
 class RelayClient : public Service {
  public:
   /// Ends the stream, and blocks until all calls are answered.

@@ -2,8 +2,6 @@
 #include "lockstep/coordination/relay_server.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -15,46 +13,23 @@
 #include <unordered_map>
 #include <utility>
 
-#include "job.grpc.pb.h"
+#include "job.pb.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/proof.h"
-#include "lockstep/coordination/relayed_call.h"
 #include "lockstep/coordination/wire.h"
 
 namespace lockstep::coordination {
 namespace {
 
 using Buffer = grpc::ByteBuffer;
-constexpr std::size_t kShared = 4096;  ///< Values from this size on are not copied.
+constexpr std::size_t kShared = 4096;  ///< Responses from this size on are not copied.
 
-Buffer bytes_of(const RelayAnswers& answers) {
-  const std::string text = answers.SerializeAsString();
-  const grpc::Slice slice(text);
-  return {&slice, 1};
-}
-
-/// A RelayAnswers of one answer whose value is shared by all that are sent it.
-Buffer bytes_of(const RelayAnswer& answer, const Value& value) {
-  using Coded = google::protobuf::io::CodedOutputStream;
-  const auto size = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
-  const auto field = [](int number) { return static_cast<std::uint32_t>(number << 3 | 2); };
-  const std::string head = answer.SerializeAsString();
-  std::string before;
-  {
-    google::protobuf::io::StringOutputStream out(&before);
-    Coded coded(&out);
-    const std::size_t inner = head.size() + 1 + Coded::VarintSize32(size(value->size())) + value->size();
-    coded.WriteVarint32(field(RelayAnswers::kAnswersFieldNumber));
-    coded.WriteVarint32(size(inner));
-    coded.WriteString(head);
-    coded.WriteVarint32(field(RelayAnswer::kValueFieldNumber));
-    coded.WriteVarint32(size(value->size()));
-  }
-  auto* holder = new Value(value);
-  const grpc::Slice slices[] = {grpc::Slice(before),
-                                grpc::Slice(
-                                    const_cast<char*>(value->data()), value->size(),
-                                    [](void* held) { delete static_cast<Value*>(held); }, holder)};
-  return {slices, 2};
+/// The bytes of a RelayAnswers of one answer with this response, which is its last field.
+Payload answer_with(const RelayAnswer& answer, const Payload& response) {
+  const std::string entry = answer.SerializeAsString() +
+                            field_head(RelayAnswer::kResponseFieldNumber, response.size()) + response.head;
+  const std::size_t size = entry.size() + response.size() - response.head.size();
+  return {field_head(RelayAnswers::kAnswersFieldNumber, size) + entry, response.tail};
 }
 
 class Relay;
@@ -89,7 +64,8 @@ class Answering {
  public:
   explicit Answering(Relay* relay) : relay_(relay) {}
 
-  void give(RelayAnswer answer, const Value& value);
+  /// Answers the relay's call of this number.
+  void give(std::uint64_t theirs, const Status& status, const Payload& response);
   void written();
   void challenge(const std::string& challenge);
   /// Ends it with the status, after the current write.
@@ -153,9 +129,8 @@ class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
     if (!ok) return answering_->finish(grpc::Status::OK);
     RelayCalls calls;
     RelayBatch batch;
-    if (!grpc::SerializationTraits<RelayCalls>::Deserialize(&in_, &calls).ok() ||
-        !batch.ParseFromString(calls.batch())) {
-      return answering_->finish({grpc::StatusCode::INTERNAL, "the relay's message cannot be read"});
+    if (!calls.ParseFromString(bytes_of(in_)) || !batch.ParseFromString(calls.batch())) {
+      return answering_->finish({grpc::StatusCode::INTERNAL, unreadable("request").message});
     }
     if (!secret_.empty() &&
         !same_code(calls.proof(), relay_proof(secret_, challenge_, messages_, calls.batch()))) {
@@ -163,7 +138,7 @@ class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
           {grpc::StatusCode::PERMISSION_DENIED, "the relay's message does not prove the job's secret"});
     }
     ++messages_;
-    for (const RelayCall& call : batch.calls()) serve(call);
+    for (RelayCall& call : *batch.mutable_calls()) serve(call);
     in_.Clear();
     StartRead(&in_);
   }
@@ -177,15 +152,19 @@ class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
     delete this;
   }
 
-  void serve(const RelayCall& call) {
-    if (call.kind() == RelayCall::CANCEL) {
+  void serve(RelayCall& call) {
+    if (call.cancel()) {
       if (const auto ours = answering_->find(call.id())) service_.cancel(*ours);
       return;
     }
     const CallId id = answering_->open(call.id());
-    make_relayed_call(service_, id, call, [answering = answering_](RelayAnswer&& answer, const Value& value) {
-      answering->give(std::move(answer), value);
-    });
+    auto done = [answering = answering_, theirs = call.id()](const Status& status, const Payload& response) {
+      answering->give(theirs, status, response);
+    };
+    const Procedure* const procedure = find_procedure(call.procedure());
+    if (procedure == nullptr) return done(unknown_call(), {});
+    service_.call(*procedure, id, {{call.host(), call.pid()}, call.attempt()},
+                  std::move(*call.mutable_request()), std::move(done));
   }
 
   const std::shared_ptr<Relays::Open> all_;
@@ -196,14 +175,22 @@ class Relay : public grpc::ServerBidiReactor<Buffer, Buffer> {
   Buffer in_, out_;
 };
 
-void Answering::give(RelayAnswer answer, const Value& value) {
+void Answering::give(std::uint64_t theirs, const Status& status, const Payload& response) {
+  RelayAnswer answer;
+  answer.set_id(theirs);
+  if (!status.ok()) {
+    const grpc::Status wire = to_grpc(status);
+    answer.set_code(wire.error_code());
+    answer.set_error(wire.error_message());
+    answer.set_details(wire.error_details());
+  }
   std::lock_guard lock(mutex_);
-  open_.erase(answer.id());
+  open_.erase(theirs);
   if (relay_ == nullptr || finish_) return;
-  if (value != nullptr && value->size() >= kShared) {
-    large_.push_back(bytes_of(answer, value));
+  if (status.ok() && response.size() >= kShared) {
+    large_.push_back(to_buffer(answer_with(answer, response)));
   } else {
-    if (value != nullptr) answer.set_value(*value);
+    if (status.ok()) answer.set_response(response.head + (response.tail ? *response.tail : ""));
     *small_.add_answers() = std::move(answer);
   }
   write_next();
@@ -224,7 +211,7 @@ void Answering::write_next() {
   }
   if (small_.answers_size() != 0 || !small_.challenge().empty()) {
     writing_ = true;
-    relay_->write(bytes_of(std::exchange(small_, {})));
+    relay_->write(to_buffer({std::exchange(small_, {}).SerializeAsString()}));
   } else if (!large_.empty()) {
     writing_ = true;
     Buffer next = std::move(large_.front());

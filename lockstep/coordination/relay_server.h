@@ -17,6 +17,9 @@ class ServerBidiReactor;
 
 namespace lockstep::coordination {
 
+/// The path of a relay's stream in gRPC.
+inline constexpr char kRelayPath[] = "/lockstep.coordination.Job/Relay";
+
 /// Used instead of a request's type in the credential with which a relay's stream begins.
 inline constexpr char kRelayStream[] = "lockstep.coordination.RelayCalls";
 

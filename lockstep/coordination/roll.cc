@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "coordination.pb.h"
+#include "job.pb.h"
 #include "lockstep/coordination/pending.h"
 
 namespace lockstep::coordination {
@@ -18,15 +20,18 @@ constexpr std::size_t kMostNamed = 8;
 std::string watch_roll(Service& service) {
   std::uint64_t incarnation = 0;
   for (int i = 0; i < 2; ++i) {
-    auto answer = ask<WatchedTasks>(service, kPatience, [&](CallId id, auto done) {
-      service.watch_tasks(id, incarnation, -1, std::move(done));
-    });
+    jax::WatchTasksRequest request;
+    request.mutable_incarnations()->set_service_incarnation(incarnation);
+    request.set_version_number(-1);
+    const auto answer = ask(service, kPatience, request);
     if (!answer)
       return "somebody listens there, but does not answer; check the port, and whether the coordinator hangs";
     if (answer->status.ok()) {
-      std::sort(answer->value.tasks.begin(), answer->value.tasks.end(),
-                [](const TaskInfo& a, const TaskInfo& b) { return a.task < b.task; });
-      return roll_of(answer->value.tasks);
+      std::vector<TaskInfo> tasks;
+      for (const jax::TaskInfo& task : answer->value.task_state())
+        tasks.push_back({task.task_id(), static_cast<TaskState>(task.state()), task.incarnation()});
+      std::ranges::sort(tasks, {}, &TaskInfo::task);
+      return roll_of(tasks);
     }
     // A call with a wrong incarnation returns the right one.
     if (!answer->status.right_service_incarnation) {
@@ -54,14 +59,15 @@ std::string roll_of(const std::vector<TaskInfo>& tasks) {
   }
   if (named > kMostNamed) came += fmt::format(" and {} more", named - kMostNamed);
   int size = static_cast<int>(tasks.size());
-  return fmt::format("{} of {} processes have joined: {}; missing: {}", named, size, named == 0 ? "none" : came,
-                     name_processes(missing, size));
+  return fmt::format("{} of {} processes have joined: {}; missing: {}", named, size,
+                     named == 0 ? "none" : came, name_processes(missing, size));
 }
 
 std::string ask_roll(Service& service) {
-  auto answer = ask<Description>(service, kPatience,
-                                 [&](CallId id, auto done) { service.describe(id, true, std::move(done)); });
-  if (answer && answer->status.ok()) return answer->value.roll;
+  DescribeRequest request;
+  request.set_with_roll(true);
+  const auto answer = ask(service, kPatience, request);
+  if (answer && answer->status.ok()) return answer->value.roll();
   return watch_roll(service);
 }
 

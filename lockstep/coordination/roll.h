@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lockstep/coordination/service.h"
+#include "lockstep/coordination/task.h"
 
 namespace lockstep::coordination {
 

@@ -7,6 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "coordination.pb.h"
+#include "job.pb.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/roll.h"
 #include "lockstep/coordination/section.h"
@@ -15,6 +17,18 @@ namespace lockstep::coordination {
 namespace {
 
 double seconds(Clock::Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// The incarnation of the service that the request is for; nullopt if it may be any.
+template <class Request>
+std::optional<std::uint64_t> service_of(const Request& request) {
+  if constexpr (requires { request.incarnations(); }) {
+    return request.incarnations().service_incarnation();
+  } else if constexpr (requires { request.service_incarnation(); }) {
+    return request.service_incarnation();
+  } else {
+    return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -62,8 +76,29 @@ Status StateMachine::unknown(int task) const {
                   task, num_tasks(), num_tasks() == 1 ? "" : "es", num_tasks() - 1));
 }
 
+void StateMachine::call(const Procedure& called, CallId id, const Caller& caller, std::string bytes,
+                        Answered done) {
+  bool known = false;
+  for_each_procedure([&](const auto& procedure) {
+    if (&procedure != &called) return;
+    known = true;
+    using Called = std::remove_cvref_t<decltype(procedure)>;
+    typename Called::Request request;
+    if (!request.ParseFromString(bytes)) return done(unreadable("request"), {});
+    Section section(*this);
+    if (auto status = refusal(service_of(request).value_or(incarnation_)))
+      return section.answer(done, *status, Payload());
+    handle(section, id, caller, request, Responder<typename Called::Response>(std::move(done)));
+  });
+  if (!known) done(unknown_call(), {});
+}
+
+Status StateMachine::stopped() const {
+  return Status::bare(Code::kUnavailable, "the coordinator has stopped");
+}
+
 std::optional<Status> StateMachine::refusal(std::uint64_t service) const {
-  if (stopped_) return Status::bare(Code::kUnavailable, "the coordinator has stopped");
+  if (stopped_) return stopped();
   if (service == incarnation_) return std::nullopt;
   Status status = Status::of_service(Code::kInternal,
                                      "this is another coordinator than the one that the process registered "
@@ -95,7 +130,7 @@ void StateMachine::connect(int task, Answers& answers) {
   tasks_[task].last_heard = clock_.now();
   if (tasks_[task].registering.done) {
     answers.push_back(
-        [done = take(tasks_[task].registering), incarnation = incarnation_] { done({}, incarnation); });
+        [done = take(tasks_[task].registering), response = registered()] { done({}, response); });
   }
 }
 
@@ -153,7 +188,7 @@ void StateMachine::fail_registration(Status error, Answers& answers) {
   register_deadline_.reset();
   for (int i = 0; i < num_tasks(); ++i) {
     if (tasks_[i].registering.done) {
-      answers.push_back([done = take(tasks_[i].registering), error] { done(error, 0); });
+      answers.push_back([done = take(tasks_[i].registering), error] { done(error); });
     }
     put_in_error(i, error, answers);
   }
@@ -169,21 +204,12 @@ void StateMachine::fail_shutdown(const Status& error, Answers& answers) {
   }
 }
 
-void StateMachine::answer_watchers(Answers& answers) {
-  if (watchers_.empty()) return;
-  WatchedTasks watched{infos(), version_};
-  for (auto& [call, done] : watchers_) {
-    answers.push_back([done = std::move(done), watched] { done({}, watched); });
-  }
-  watchers_.clear();
-}
-
 // Later starts of the job.
 
-bool StateMachine::begins_anew(const Registrant& who) const {
+bool StateMachine::begins_anew(int task, std::uint64_t incarnation, int attempt) const {
   if (!keep_ || in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] == num_tasks()) return false;
-  if (who.attempt > attempt_) return true;
-  return (all_left_locked() || job_error_) && tasks_[who.task].incarnation != who.incarnation;
+  if (attempt > attempt_) return true;
+  return (all_left_locked() || job_error_) && tasks_[task].incarnation != incarnation;
 }
 
 void StateMachine::begin_anew(int attempt, Answers& answers) {
@@ -223,35 +249,39 @@ void StateMachine::replaced(int task, Answers& answers) {
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
 }
 
-void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) {
-  const int task = who.task;
-  const std::uint64_t incarnation = who.incarnation;
-  Section section(*this);
-  if (stopped_) return section.answer(done, *refusal(incarnation_), std::uint64_t{0});
-  if (!known(task)) return section.answer(done, unknown(task), std::uint64_t{0});
-  if (keep_ && who.attempt < attempt_) {
+jax::RegisterTaskResponse StateMachine::registered() const {
+  jax::RegisterTaskResponse response;
+  response.set_service_incarnation(incarnation_);
+  return response;
+}
+
+void StateMachine::handle(Section& section, CallId call, const Caller& caller,
+                          const jax::RegisterTaskRequest& request,
+                          Responder<jax::RegisterTaskResponse> done) {
+  const int task = request.source_task_id();
+  const std::uint64_t incarnation = request.incarnation();
+  if (!known(task)) return section.answer(done, unknown(task));
+  if (keep_ && caller.attempt < attempt_) {
     return section.answer(
-        done,
-        Status::of_service(
-            Code::kPermissionDenied,
-            fmt::format("{} belongs to attempt {} of the job, but attempt {} has begun; end it", name(task),
-                        who.attempt, attempt_)),
-        std::uint64_t{0});
+        done, Status::of_service(
+                  Code::kPermissionDenied,
+                  fmt::format("{} belongs to attempt {} of the job, but attempt {} has begun; end it",
+                              name(task), caller.attempt, attempt_)));
   }
-  if (begins_anew(who)) begin_anew(who.attempt, section.answers);
+  if (begins_anew(task, incarnation, caller.attempt)) begin_anew(caller.attempt, section.answers);
   Task& self = tasks_[task];
   auto come_again = [&] {
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);
     if (self.incarnation != incarnation) notes_.forget(task);
     self.incarnation = incarnation;
-    self.where = who.where.known() ? as_shown(who.where) : self.launched_at;
+    self.where = caller.where.known() ? as_shown(caller.where) : self.launched_at;
     if (std::exchange(self.wants_to_leave, false)) --wanting_to_leave_;
     open(self.registering, task, call, std::move(done));
     connect(task, section.answers);
   };
   switch (self.state) {
     case TaskState::kConnected:
-      if (self.incarnation == incarnation) return section.answer(done, Status{}, incarnation_);
+      if (self.incarnation == incarnation) return section.answer(done, Status{}, registered());
       if (recoverable_) {
         const std::string why = fmt::format("{} was restarted", name(task));
         end_poll(task, Status::of_service(Code::kCancelled, why), section.answers);
@@ -265,7 +295,7 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
       Status error = Status::of_service(
           Code::kAborted,
           fmt::format("{} cannot register, because it has failed: {}", name(task), self.error.message), task);
-      return section.answer(done, error, std::uint64_t{0});
+      return section.answer(done, error);
     }
     case TaskState::kDisconnected:
       return come_again();
@@ -282,10 +312,10 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
                       "the id of {} was taken by another process: it was restarted, or two processes were "
                       "given the same process id; give each process an id of its own",
                       name(task)));
-    section.answer(take(self.registering), status, std::uint64_t{0});
+    section.answer(take(self.registering), status);
   }
   self.incarnation = incarnation;
-  self.where = who.where.known() ? as_shown(who.where) : self.launched_at;
+  self.where = caller.where.known() ? as_shown(caller.where) : self.launched_at;
   open(self.registering, task, call, std::move(done));
   if (!register_deadline_) register_deadline_ = clock_.now() + register_timeout_;
   if (registering_ < num_tasks()) return;
@@ -294,9 +324,12 @@ void StateMachine::register_task(CallId call, const Registrant& who, DoneWith<st
   for (int i = 0; i < num_tasks(); ++i) connect(i, section.answers);
 }
 
-void StateMachine::heartbeat(CallId, std::uint64_t service, int task, std::uint64_t incarnation, Done done) {
-  Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status);
+void StateMachine::handle(Section& section, CallId, const Caller&, const jax::HeartbeatRequest& request,
+                          Responder<jax::HeartbeatResponse> done) {
+  const int task = request.source_task_id();
+  const std::uint64_t incarnation = request.incarnation();
+  jax::HeartbeatResponse response;
+  response.set_service_incarnation(incarnation_);
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
   bool left_long_ago =
@@ -313,17 +346,18 @@ void StateMachine::heartbeat(CallId, std::uint64_t service, int task, std::uint6
                                                    task));
   }
   if (self.incarnation != incarnation) {
-    if (recoverable_) return section.answer(done, Status{});
+    if (recoverable_) return section.answer(done, Status{}, response);
     replaced(task, section.answers);
     return section.answer(done, self.error);
   }
   self.last_heard = clock_.now();
-  section.answer(done, Status{});
+  section.answer(done, Status{}, response);
 }
 
-void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, Done done) {
-  Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status);
+void StateMachine::handle(Section& section, CallId call, const Caller&,
+                          const jax::PollForErrorRequest& request,
+                          Responder<jax::PollForErrorResponse> done) {
+  const int task = request.source_task_id();
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
   if (self.state == TaskState::kDisconnected) {
@@ -351,9 +385,10 @@ void StateMachine::poll_for_error(CallId call, std::uint64_t service, int task, 
   open(self.polling, task, call, std::move(done));
 }
 
-void StateMachine::shutdown_task(CallId call, std::uint64_t service, int task, Done done) {
-  Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status);
+void StateMachine::handle(Section& section, CallId call, const Caller&,
+                          const jax::ShutdownTaskRequest& request,
+                          Responder<jax::ShutdownTaskResponse> done) {
+  const int task = request.source_task_id();
   if (!known(task)) return section.answer(done, unknown(task));
   Task& self = tasks_[task];
   if (self.state == TaskState::kUninitialized) {

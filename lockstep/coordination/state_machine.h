@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/coordination/answers.h"
 #include "lockstep/coordination/barrier_table.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/failure_notes.h"
 #include "lockstep/coordination/key_value_table.h"
 #include "lockstep/coordination/server.h"
@@ -35,30 +37,8 @@ class StateMachine : public Service {
   /// Uses only the times and `num_processes` of the options. Throws InitializationError if they are invalid.
   StateMachine(const ServerOptions& options, const Clock& clock, std::uint64_t incarnation);
 
-  void register_task(CallId call, const Registrant& who, DoneWith<std::uint64_t> done) override;
-  void heartbeat(CallId call, std::uint64_t service, int task, std::uint64_t incarnation, Done done) override;
-  void poll_for_error(CallId call, std::uint64_t service, int task, Done done) override;
-  void shutdown_task(CallId call, std::uint64_t service, int task, Done done) override;
-  void watch_tasks(CallId call, std::uint64_t service, std::int64_t version,
-                   DoneWith<WatchedTasks> done) override;
-  void insert(CallId call, std::uint64_t service, const std::string& key, const std::string& value,
-              bool allow_overwrite, Done done) override;
-  void get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override;
-  void try_get(CallId call, std::uint64_t service, const std::string& key, DoneWith<Value> done) override;
-  void increment(CallId call, std::uint64_t service, const std::string& key, std::int64_t by,
-                 DoneWith<std::string> done) override;
-  void get_directory(CallId call, std::uint64_t service, const std::string& key,
-                     DoneWith<KeyValues> done) override;
-  void erase(CallId call, std::uint64_t service, const std::string& key, Done done) override;
-  void barrier(CallId call, std::uint64_t service, const BarrierCall& request,
-               DoneWith<std::int64_t> done) override;
-  void cancel_barrier(CallId call, std::uint64_t service, const std::string& id, std::int64_t counter,
-                      Done done) override;
-  void get_alive_tasks(CallId call, std::uint64_t service, int source, const std::vector<int>& tasks,
-                       DoneWith<std::vector<AliveTask>> done) override;
-
-  void report_failure(CallId call, std::uint64_t service, const FailureReport& report, Done done) override;
-  void describe(CallId call, bool with_roll, DoneWith<Description> done) override;
+  void call(const Procedure& procedure, CallId id, const Caller& caller, std::string request,
+            Answered done) override;
 
   /// A registrant that is cancelled has not arrived; a caller of a barrier or of shutdown still has.
   void cancel(CallId call) override;
@@ -86,6 +66,7 @@ class StateMachine : public Service {
  private:
   static constexpr char kRegisterBarrier[] = "[Init]Wait_for_all_tasks_to_register";
 
+  using Registering = Responder<jax::RegisterTaskResponse>;
   template <class Callback>
   struct Call {
     CallId id = 0;
@@ -97,7 +78,7 @@ class StateMachine : public Service {
     Whereabouts where, launched_at;  ///< as reported by the process; as reported by the launcher
     Clock::TimePoint last_heard, disconnected_at;
     Status error;
-    Call<DoneWith<std::uint64_t>> registering;
+    Call<Registering> registering;
     Call<Done> polling, leaving;
     bool wants_to_leave = false;
   };
@@ -105,31 +86,107 @@ class StateMachine : public Service {
   struct AliveRound {
     struct Query {
       int source = 0;
-      DoneWith<std::vector<AliveTask>> done;
+      Responder<jax::GetAliveTasksResponse> done;
     };
     std::map<int, int> asked;  ///< the number of open calls of each task
     std::map<CallId, Query> calls;
   };
   class Section;
 
+  // The handlers of the calls (calls.h), which `call` runs in a section. It refuses requests for another
+  // incarnation of the service by INTERNAL, and the status contains the right one. A task is a process id.
+
+  /// Waits until all tasks have registered. ALREADY_EXISTS if another process takes over the task meanwhile,
+  /// DEADLINE_EXCEEDED at the register timeout, ABORTED if the task is connected with another incarnation or
+  /// has failed, INVALID_ARGUMENT for an id out of range. The caller tells where it runs, and its attempt.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::RegisterTaskRequest& request,
+              Responder<jax::RegisterTaskResponse> done);
+
+  /// The task is alive. ABORTED if it has failed or has another incarnation.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::HeartbeatRequest& request,
+              Responder<jax::HeartbeatResponse> done);
+
+  /// Waits for the job's error, which is the answer; CANCELLED when the task has left or polls again.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::PollForErrorRequest& request,
+              Responder<jax::PollForErrorResponse> done);
+
+  /// Waits until all tasks have called it; then all are disconnected. INTERNAL if that fails.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::ShutdownTaskRequest& request,
+              Responder<jax::ShutdownTaskResponse> done);
+
+  /// All tasks: at once if the version is not the current one, otherwise at the next change.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::WatchTasksRequest& request,
+              Responder<jax::WatchTasksResponse> done);
+
+  /// ALREADY_EXISTS if the key exists and may not be overwritten.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::InsertKeyValueRequest& request,
+              Responder<jax::InsertKeyValueResponse> done);
+
+  /// Waits for the key.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::GetKeyValueRequest& request,
+              Responder<jax::GetKeyValueResponse> done);
+
+  /// NOT_FOUND if the key does not exist.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::TryGetKeyValueRequest& request,
+              Responder<jax::TryGetKeyValueResponse> done);
+
+  /// The new value as decimal text; FAILED_PRECONDITION if the old one is not a number or the sum is too
+  /// large.
+  void handle(Section& section, CallId call, const Caller& caller,
+              const jax::IncrementKeyValueRequest& request, Responder<jax::IncrementKeyValueResponse> done);
+
+  /// All keys below the directory, at any depth, with their values.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::GetKeyValueDirRequest& request,
+              Responder<jax::GetKeyValueDirResponse> done);
+
+  /// Removes the key and all keys below it.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::DeleteKeyValueRequest& request,
+              Responder<jax::DeleteKeyValueResponse> done);
+
+  /// Waits for all tasks of the barrier; returns the instance's counter, which is also the payload of every
+  /// error. DEADLINE_EXCEEDED; INVALID_ARGUMENT if the callers disagree on the tasks; INTERNAL if a task
+  /// fails or leaves or the counter is not the service's; CANCELLED after CancelBarrier.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::BarrierRequest& request,
+              Responder<jax::BarrierResponse> done);
+
+  /// Fails the instance for all that wait for it. FAILED_PRECONDITION if it is not in progress.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::CancelBarrierRequest& request,
+              Responder<jax::CancelBarrierResponse> done);
+
+  /// Waits until all connected tasks of the set have called it with the same set; returns them.
+  void handle(Section& section, CallId call, const Caller& caller, const jax::GetAliveTasksRequest& request,
+              Responder<jax::GetAliveTasksResponse> done);
+
+  /// Failures of tasks: they become the job's first cause, unless there is one. A divergence, and missing
+  /// tasks, do not end the job, but are the cause if the job ends as a consequence.
+  void handle(Section& section, CallId call, const Caller& caller, const ReportFailureRequest& request,
+              Responder<ReportFailureResponse> done);
+
+  /// Answered at once, also to processes that have not registered. The cost of the roll grows with the job's
+  /// size.
+  void handle(Section& section, CallId call, const Caller& caller, const DescribeRequest& request,
+              Responder<DescribeResponse> done);
+
   /// Stores the call in a slot of the task, which must be empty.
   template <class Callback>
-  void open(Call<Callback>& slot, int task, CallId id, Callback done) {
+  void open(Call<Callback>& slot, int task, CallId id, std::type_identity_t<Callback> done) {
     slot = {id, std::move(done)};
     task_of_call_[id] = task;
-    if constexpr (std::is_same_v<Callback, DoneWith<std::uint64_t>>) ++registering_;
+    if constexpr (std::is_same_v<Callback, Registering>) ++registering_;
   }
 
   /// Removes the open call from the slot and returns it.
   template <class Callback>
   Callback take(Call<Callback>& slot) {
     task_of_call_.erase(slot.id);
-    if constexpr (std::is_same_v<Callback, DoneWith<std::uint64_t>>) --registering_;
-    return std::exchange(slot.done, nullptr);
+    if constexpr (std::is_same_v<Callback, Registering>) --registering_;
+    return std::exchange(slot.done, Callback());
   }
 
+  Status stopped() const;
+  /// Why a call of a process that knows this incarnation of the service is not served.
   std::optional<Status> refusal(std::uint64_t service) const;
-  bool begins_anew(const Registrant& who) const;
+  bool begins_anew(int task, std::uint64_t incarnation, int attempt) const;
   void begin_anew(int attempt, Answers& answers);
   void end_all_calls(const Status& status, Code of_barriers, Answers& answers);
   BarrierTable::Listener barrier_listener();
@@ -143,6 +200,7 @@ class StateMachine : public Service {
   std::vector<TaskInfo> infos() const;
   std::vector<int> of_state(TaskState state) const;
 
+  jax::RegisterTaskResponse registered() const;
   void set_state(int task, TaskState state);
   void connect(int task, Answers& answers);
   void disconnect(int task, Answers& answers);
@@ -163,6 +221,7 @@ class StateMachine : public Service {
   void replaced(int task, Answers& answers);
   void leave_barriers(int task, const std::string& why, Answers& answers);
   void end_poll(int task, const Status& status, Answers& answers);
+  jax::WatchTasksResponse watched() const;
   void answer_watchers(Answers& answers);
   bool all_alive_have_asked(const std::vector<int>& tasks, const AliveRound& round) const;
   void answer_alive_rounds(Answers& answers);
@@ -191,7 +250,7 @@ class StateMachine : public Service {
   std::optional<Clock::TimePoint> register_deadline_, shutdown_deadline_;
   KeyValueTable values_;
   BarrierTable barriers_;
-  std::map<CallId, DoneWith<WatchedTasks>> watchers_;
+  std::map<CallId, Responder<jax::WatchTasksResponse>> watchers_;
   std::map<std::vector<int>, AliveRound> alive_rounds_;  ///< by the sorted set
 };
 

@@ -77,9 +77,7 @@ TEST_F(StateMachineTest, DirectoryAndDelete_IncludeTheKeysBelow) {
   EXPECT_THAT(directory("/d/").value(), ElementsAre(Pair("d/a/x", "v"), Pair("d/b", "v")));
   EXPECT_THAT(directory("").value(), ElementsAre());
   EXPECT_THAT(directory("none").value(), ElementsAre());
-  Plain erased;
-  machine_->erase(erased.id, kService, "d", plain(erased));
-  EXPECT_EQ(erased.code(), Code::kOk);
+  EXPECT_EQ(erase("d").code(), Code::kOk);
   EXPECT_EQ(try_get("d").code(), Code::kNotFound);
   EXPECT_EQ(try_get("d/a/x").code(), Code::kNotFound);
   EXPECT_EQ(try_get("da").value(), "v");
@@ -253,18 +251,18 @@ TEST_F(StateMachineTest, Watch_AnswersAtOnceOrAtTheNextChange) {
   make(2);
   auto first = watch(-1);
   EXPECT_EQ(first.code(), Code::kOk);
-  ASSERT_EQ(first.value().tasks.size(), 2u);
-  EXPECT_EQ(first.value().tasks[0].incarnation, 0u);
-  auto next = watch(first.value().version);
+  ASSERT_EQ(first.value().task_state_size(), 2);
+  EXPECT_EQ(first.value().task_state(0).incarnation(), 0u);
+  auto next = watch(first.value().version_number());
   EXPECT_TRUE(next.open());
   join(0), join(1);
-  EXPECT_EQ(next.value().tasks[1].state, TaskState::kConnected);
-  EXPECT_EQ(next.value().tasks[1].incarnation, 101u);
-  EXPECT_GT(next.value().version, first.value().version);
+  EXPECT_EQ(next.value().task_state(1).state(), jax::TASKSTATE_CONNECTED);
+  EXPECT_EQ(next.value().task_state(1).incarnation(), 101u);
+  EXPECT_GT(next.value().version_number(), first.value().version_number());
   fails(0, "signal 9");
-  auto third = watch(next.value().version);
-  EXPECT_EQ(third.value().tasks[0].error, "signal 9");
-  EXPECT_EQ(third.value().tasks[0].error_code, 14);
+  auto third = watch(next.value().version_number());
+  EXPECT_EQ(third.value().task_state(0).error_message(), "signal 9");
+  EXPECT_EQ(third.value().task_state(0).error_code(), 14);
 }
 
 TEST_F(StateMachineTest, Watch_VersionAboveTheCurrent_IsAnsweredAtOnce) {
@@ -282,9 +280,9 @@ TEST_F(StateMachineTest, Alive_WaitsForTheLivingTasksOfTheSet) {
   EXPECT_TRUE(a.open());
   fails(2, "signal 9");
   EXPECT_EQ(a.code(), Code::kOk);
-  ASSERT_EQ(a.value().size(), 2u);
-  EXPECT_EQ(a.value()[1].task, 1);
-  EXPECT_EQ(a.value()[1].incarnation, 101u);
+  ASSERT_EQ(a.value().alive_task_ids_size(), 2);
+  EXPECT_EQ(a.value().alive_task_ids(1), 1);
+  EXPECT_EQ(a.value().incarnations(1), 101u);
   EXPECT_EQ(b2.code(), Code::kOk);
   EXPECT_TRUE(b.open()) << "another set";
   EXPECT_TRUE(other_set.open());
@@ -298,7 +296,7 @@ TEST_F(StateMachineTest, Alive_ACancelledCall_DoesNotCount) {
   EXPECT_EQ(gone.code(), Code::kCancelled);
   auto other = alive(1, {0, 1});
   EXPECT_TRUE(other.open());
-  EXPECT_EQ(alive(0, {0, 1}).value().size(), 2u);
+  EXPECT_EQ(alive(0, {0, 1}).value().alive_task_ids_size(), 2);
   EXPECT_EQ(other.code(), Code::kOk);
 }
 
@@ -308,11 +306,11 @@ TEST_F(StateMachineTest, Alive_CallsOfManyTasks_TakeLinearTime) {
   start(kTasks, seconds(30));
   std::vector<int> all(kTasks);
   std::iota(all.begin(), all.end(), 0);
-  std::vector<Reply<std::vector<AliveTask>>> replies;
+  std::vector<Reply<jax::GetAliveTasksResponse>> replies;
   const auto began = testing::processor_time();
   for (int task = 0; task < kTasks; ++task) replies.push_back(alive(task, all));
   EXPECT_LT(testing::processor_time() - began, seconds(60)) << "it takes 0.1 s without sanitizers";
-  for (const auto& reply : replies) EXPECT_EQ(reply.value().size(), static_cast<std::size_t>(kTasks));
+  for (const auto& reply : replies) EXPECT_EQ(reply.value().alive_task_ids_size(), kTasks);
 }
 
 }  // namespace

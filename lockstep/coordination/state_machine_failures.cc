@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "job.pb.h"
 #include "lockstep/base/text.h"
 #include "lockstep/coordination/graces.h"
 #include "lockstep/coordination/roll.h"
@@ -80,38 +81,45 @@ void StateMachine::set_whereabouts(int task, const Whereabouts& where) {
   if (tasks_[task].incarnation == 0) tasks_[task].where = tasks_[task].launched_at;
 }
 
-void StateMachine::report_failure(CallId, std::uint64_t service, const FailureReport& report, Done done) {
-  Section section(*this);
-  if (auto status = refusal(service)) return section.answer(done, *status);
+void StateMachine::handle(Section& section, CallId, const Caller&, const ReportFailureRequest& request,
+                          Responder<ReportFailureResponse> done) {
+  const FailureReportMessage& report = request.report();
+  const auto kind = static_cast<FailureKind>(report.kind());
   std::vector<int> tasks;
-  for (const Subject& subject : report.subjects) {
-    if (!known(subject.task)) return section.answer(done, unknown(subject.task));
-    const std::uint64_t current = tasks_[subject.task].incarnation;
+  for (const FailureReportMessage::Subject& subject : report.subjects()) {
+    const int task = subject.task_id();
+    if (!known(task)) return section.answer(done, unknown(task));
     // The report is about an earlier life of the process; the present one is well.
-    if (subject.incarnation != 0 && subject.incarnation != current) return section.answer(done, Status{});
-    tasks.push_back(subject.task);
+    if (subject.incarnation() != 0 && subject.incarnation() != tasks_[task].incarnation) {
+      return section.answer(done, Status{});
+    }
+    tasks.push_back(task);
   }
-  if (tasks.empty() && report.kind == FailureKind::kMissing) tasks = not_come();
+  if (tasks.empty() && kind == FailureKind::kMissing) tasks = not_come();
   section.answer(done, Status{});
   if (tasks.empty()) return;
-  const Failure failure = this->failure(report.kind, tasks, shown_lines(report.how));
-  switch (report.kind) {
+  const Failure failure = this->failure(kind, tasks, shown_lines(report.how()));
+  switch (kind) {
     case FailureKind::kDiverged:
       return notes_.note_divergence(failure);
     case FailureKind::kMissing:
       return notes_.note_barrier(kRegisterBarrier, {}, failure);
     default:
-      const bool may_know_better = report.kind == FailureKind::kDied;
+      const bool may_know_better = kind == FailureKind::kDied;
       notes_.await(failure, clock_.now() + (may_know_better ? peer_report_grace_ : Clock::Duration(0)));
       count_due_reports(section.answers);
   }
 }
 
-void StateMachine::describe(CallId, bool with_roll, DoneWith<Description> done) {
-  Section section(*this);
-  if (stopped_) return section.answer(done, *refusal(incarnation_), Description{});
-  section.answer(done, Status{},
-                 Description{with_roll ? roll_of(infos()) : std::string(), where_, held_by_, incarnation_});
+void StateMachine::handle(Section& section, CallId, const Caller&, const DescribeRequest& request,
+                          Responder<DescribeResponse> done) {
+  DescribeResponse response;
+  if (request.with_roll()) response.set_roll(roll_of(infos()));
+  response.set_host(where_.host);
+  response.set_pid(where_.pid);
+  if (held_by_) response.set_held_by(*held_by_);
+  response.set_service_incarnation(incarnation_);
+  section.answer(done, Status{}, std::move(response));
 }
 
 }  // namespace lockstep::coordination

@@ -160,14 +160,17 @@ TEST_F(StateMachineTest, Register_ProcessReportedDeadBefore_FailsTheOthersAtOnce
 
 TEST_F(StateMachineTest, AnyCallWithAnotherServiceIncarnation_FailsWithTheRightOne) {
   start(1);
-  Plain reply;
-  machine_->heartbeat(reply.id, 0, 0, 100, plain(reply));
-  EXPECT_EQ(reply.code(), Code::kInternal);
-  EXPECT_TRUE(reply.status().service_error);
-  EXPECT_EQ(reply.status().right_service_incarnation, kService);
-  Reply<std::string> value;
-  machine_->get(value.id, kService + 1, "k", text_of(value.done()));
-  EXPECT_EQ(value.code(), Code::kInternal);
+  for_each_procedure([this](const auto& procedure) {
+    using Request = typename std::remove_cvref_t<decltype(procedure)>::Request;
+    if constexpr (requires(Request request) { request.incarnations(); }) {
+      for (service_ = 0; service_ <= kService + 1; service_ += kService + 1) {
+        const Plain reply = tell(of_service<Request>());
+        EXPECT_EQ(reply.code(), Code::kInternal) << procedure.path;
+        EXPECT_TRUE(reply.status().service_error);
+        EXPECT_EQ(reply.status().right_service_incarnation, kService);
+      }
+    }
+  });
 }
 
 TEST_F(StateMachineTest, Heartbeat_UnknownOrUnregistered_IsInvalid) {
@@ -274,12 +277,12 @@ TEST_F(StateMachineTest, Poll_UnknownOrUnregistered_Fails) {
 TEST_F(StateMachineTest, Shutdown_AnswersCallersFirst_ThenDisconnectsAll) {
   start(2);
   std::vector<std::string> order;
-  machine_->poll_for_error(next_call_id(), kService, 0, [&](Status status) {
+  make_call(*machine_, next_call_id(), of_task<jax::PollForErrorRequest>(0), [&](Status status, const auto&) {
     EXPECT_EQ(status.code, Code::kCancelled);
     EXPECT_TRUE(status.service_error);
     order.push_back("poll");
   });
-  machine_->shutdown_task(next_call_id(), kService, 0, [&](Status status) {
+  make_call(*machine_, next_call_id(), of_task<jax::ShutdownTaskRequest>(0), [&](Status status, const auto&) {
     EXPECT_TRUE(status.ok());
     order.push_back("shutdown");
   });
@@ -341,7 +344,7 @@ TEST_F(StateMachineTest, Stop_AnswersAllWaitingCalls) {
   auto polling = poll(0), leaving = leave(0);
   auto value = get("k");
   auto waiting = barrier(0);
-  auto watching = watch(machine_->tasks().empty() ? 0 : watch(-1).value().version);
+  auto watching = watch(machine_->tasks().empty() ? 0 : watch(-1).value().version_number());
   auto living = alive(0, {0, 1});
   machine_->stop();
   EXPECT_EQ(polling.code(), Code::kUnavailable);
@@ -358,9 +361,8 @@ TEST_F(StateMachineTest, Stop_AnswersAllWaitingCalls) {
 TEST_F(StateMachineTest, Answer_MayCallTheServiceAgain) {
   start(1);
   std::string found;
-  machine_->get(next_call_id(), kService, "a", [&](Status, const Value&) {
-    machine_->insert(next_call_id(), kService, "b", "from the answer", false, [](Status) {});
-  });
+  make_call(*machine_, next_call_id(), of_key<jax::GetKeyValueRequest>("a"),
+            [&](const Status&, const auto&) { insert("b", "from the answer"); });
   insert("a", "v");
   EXPECT_EQ(try_get("b").value(), "from the answer");
 }

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "coordination.pb.h"
+#include "job.pb.h"
 #include "lockstep/coordination/state_machine.h"
 
 namespace lockstep::coordination {
@@ -46,19 +49,8 @@ struct Reply {
   const std::string& message() const { return state->status.message; }
 };
 
-/// For a call that is answered with a shared value.
-inline DoneWith<Value> text_of(DoneWith<std::string> done) {
-  return [done = std::move(done)](Status status, const Value& value) {
-    done(std::move(status), value ? *value : std::string());
-  };
-}
-
 struct None {};
 using Plain = Reply<None>;
-
-inline Done plain(const Plain& reply) {
-  return [done = reply.done()](Status status) { done(std::move(status), None{}); };
-}
 
 /// A state machine with a manual clock, and each of its calls as one line. Process i has incarnation 100 + i.
 class StateMachineTest : public ::testing::Test {
@@ -91,92 +83,139 @@ class StateMachineTest : public ::testing::Test {
     return 100 + static_cast<std::uint64_t>(static_cast<std::int64_t>(task));
   }
 
-  Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {}) {
-    Reply<std::uint64_t> reply;
-    machine_->register_task(reply.id, {task, incarnation.value_or(incarnation_of(task))}, reply.done());
+  /// Makes a call; the reply has what `get` takes of the response.
+  template <class T, class Request>
+  Reply<T> ask(const Request& request, std::function<T(const ResponseTo<Request>&)> get,
+               const Caller& caller = {}) {
+    Reply<T> reply;
+    make_call(
+        *machine_, reply.id, request,
+        [done = reply.done(), get](Status status, const ResponseTo<Request>& response) {
+          done(std::move(status), get(response));
+        },
+        caller);
     return reply;
+  }
+  template <class Request>
+  Plain tell(const Request& request) {
+    return ask<None>(request, [](const auto&) { return None(); });
+  }
+  template <class Request>
+  Reply<ResponseTo<Request>> ask(const Request& request) {
+    return ask<ResponseTo<Request>>(request, [](const auto& response) { return response; });
+  }
+
+  template <class Request>
+  Request of_service() const {
+    Request request;
+    request.mutable_incarnations()->set_service_incarnation(service_);
+    return request;
+  }
+  template <class Request>
+  Request of_task(int task) const {
+    auto request = of_service<Request>();
+    request.set_source_task_id(task);
+    return request;
+  }
+  template <class Request>
+  Request of_key(const std::string& key) const {
+    auto request = of_service<Request>();
+    request.set_key(key);
+    return request;
+  }
+
+  Reply<std::uint64_t> join(int task, std::optional<std::uint64_t> incarnation = {},
+                            const Caller& caller = {}) {
+    jax::RegisterTaskRequest request;
+    request.set_source_task_id(task);
+    request.set_incarnation(incarnation.value_or(incarnation_of(task)));
+    return ask<std::uint64_t>(
+        request, [](const auto& response) { return response.service_incarnation(); }, caller);
   }
   Plain heartbeat(int task, std::optional<std::uint64_t> incarnation = {}) {
-    Plain reply;
-    machine_->heartbeat(reply.id, kService, task, incarnation.value_or(incarnation_of(task)), plain(reply));
-    return reply;
+    auto request = of_task<jax::HeartbeatRequest>(task);
+    request.set_incarnation(incarnation.value_or(incarnation_of(task)));
+    return tell(request);
   }
-  Plain poll(int task) {
-    Plain reply;
-    machine_->poll_for_error(reply.id, kService, task, plain(reply));
-    return reply;
-  }
-  Plain leave(int task) {
-    Plain reply;
-    machine_->shutdown_task(reply.id, kService, task, plain(reply));
-    return reply;
-  }
-  Reply<std::int64_t> barrier(int task, std::int64_t counter = 0, std::vector<int> tasks = {},
+  Plain poll(int task) { return tell(of_task<jax::PollForErrorRequest>(task)); }
+  Plain leave(int task) { return tell(of_task<jax::ShutdownTaskRequest>(task)); }
+  Reply<std::int64_t> barrier(int task, std::int64_t counter = 0, const std::vector<int>& tasks = {},
                               std::int64_t timeout_ms = 5000, const std::string& id = "b") {
-    Reply<std::int64_t> reply;
-    machine_->barrier(reply.id, kService, {id, counter, timeout_ms, std::move(tasks), task}, reply.done());
-    return reply;
+    auto request = of_task<jax::BarrierRequest>(task);
+    request.set_barrier_id(id);
+    request.set_counter(counter);
+    request.set_barrier_timeout_in_ms(timeout_ms);
+    request.mutable_task_ids()->Add(tasks.begin(), tasks.end());
+    return ask<std::int64_t>(request, [](const auto& response) { return response.counter(); });
   }
   Plain cancel_barrier(std::int64_t counter, const std::string& id = "b") {
-    Plain reply;
-    machine_->cancel_barrier(reply.id, kService, id, counter, plain(reply));
-    return reply;
+    auto request = of_service<jax::CancelBarrierRequest>();
+    request.set_barrier_id(id);
+    request.set_counter(counter);
+    return tell(request);
   }
   Plain report(int task, const std::string& how, bool own_error = false) {
-    Plain reply;
-    machine_->report_failure(reply.id, kService,
-                             {own_error ? FailureKind::kEndedWithError : FailureKind::kDied, {{task}}, how},
-                             plain(reply));
-    return reply;
+    return report({own_error ? FailureKind::kEndedWithError : FailureKind::kDied, {{task}}, how});
   }
   Plain report(const FailureReport& what) {
-    Plain reply;
-    machine_->report_failure(reply.id, kService, what, plain(reply));
-    return reply;
+    ReportFailureRequest request;
+    request.set_service_incarnation(service_);
+    request.mutable_report()->set_kind(static_cast<FailureReportMessage::Kind>(what.kind));
+    request.mutable_report()->set_how(what.how);
+    for (const Subject& subject : what.subjects) {
+      auto& added = *request.mutable_report()->add_subjects();
+      added.set_task_id(subject.task);
+      added.set_incarnation(subject.incarnation);
+    }
+    return tell(request);
   }
   /// A report of the launcher.
   void fails(int task, const std::string& message, FailureKind kind = FailureKind::kDied) {
     machine_->report_task_failure({kind, {task}, message});
   }
-  Reply<Description> describe() {
-    Reply<Description> reply;
-    machine_->describe(reply.id, true, reply.done());
-    return reply;
+  Reply<DescribeResponse> describe() {
+    DescribeRequest request;
+    request.set_with_roll(true);
+    return ask(request);
   }
   Plain insert(const std::string& key, const std::string& value, bool overwrite = false) {
-    Plain reply;
-    machine_->insert(reply.id, kService, key, value, overwrite, plain(reply));
-    return reply;
+    auto request = of_service<jax::InsertKeyValueRequest>();
+    request.mutable_kv()->set_key(key);
+    request.mutable_kv()->set_value(value);
+    request.set_allow_overwrite(overwrite);
+    return tell(request);
   }
   Reply<std::string> get(const std::string& key) {
-    Reply<std::string> reply;
-    machine_->get(reply.id, kService, key, text_of(reply.done()));
-    return reply;
+    return ask<std::string>(of_key<jax::GetKeyValueRequest>(key), value_in);
   }
   Reply<std::string> try_get(const std::string& key) {
-    Reply<std::string> reply;
-    machine_->try_get(reply.id, kService, key, text_of(reply.done()));
-    return reply;
+    return ask<std::string>(of_key<jax::TryGetKeyValueRequest>(key), value_in);
   }
   Reply<std::string> increment(const std::string& key, std::int64_t by) {
-    Reply<std::string> reply;
-    machine_->increment(reply.id, kService, key, by, reply.done());
-    return reply;
+    auto request = of_key<jax::IncrementKeyValueRequest>(key);
+    request.set_increment(by);
+    return ask<std::string>(request, value_in);
   }
   Reply<KeyValues> directory(const std::string& key) {
-    Reply<KeyValues> reply;
-    machine_->get_directory(reply.id, kService, key, reply.done());
-    return reply;
+    auto request = of_service<jax::GetKeyValueDirRequest>();
+    request.set_directory_key(key);
+    return ask<KeyValues>(request, [](const auto& response) {
+      KeyValues found;
+      for (const jax::KeyValueEntry& entry : response.kv()) found.emplace_back(entry.key(), entry.value());
+      return found;
+    });
   }
-  Reply<WatchedTasks> watch(std::int64_t version) {
-    Reply<WatchedTasks> reply;
-    machine_->watch_tasks(reply.id, kService, version, reply.done());
-    return reply;
+  Plain erase(const std::string& key) { return tell(of_key<jax::DeleteKeyValueRequest>(key)); }
+  Reply<jax::WatchTasksResponse> watch(std::int64_t version) {
+    auto request = of_service<jax::WatchTasksRequest>();
+    request.set_version_number(version);
+    return ask(request);
   }
-  Reply<std::vector<AliveTask>> alive(int task, const std::vector<int>& tasks) {
-    Reply<std::vector<AliveTask>> reply;
-    machine_->get_alive_tasks(reply.id, kService, task, tasks, reply.done());
-    return reply;
+  Reply<jax::GetAliveTasksResponse> alive(int task, const std::vector<int>& tasks) {
+    auto request = of_service<jax::GetAliveTasksRequest>();
+    request.set_requesting_task_id(task);
+    request.mutable_task_ids()->Add(tasks.begin(), tasks.end());
+    return ask(request);
   }
   void pass(Clock::Duration time) {
     clock_.advance(time);
@@ -193,6 +232,9 @@ class StateMachineTest : public ::testing::Test {
     EXPECT_EQ(reply.status().barrier->counter, counter);
   }
 
+  static constexpr auto value_in = [](const auto& response) { return response.kv().value(); };
+
+  std::uint64_t service_ = kService;  ///< the incarnation that calls are for
   ManualClock clock_;
   std::unique_ptr<StateMachine> machine_;
 };

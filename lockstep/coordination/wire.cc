@@ -9,6 +9,7 @@
 
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "coordination.pb.h"
 #include "lockstep/base/keep_alive.h"
@@ -135,6 +136,26 @@ Status from_grpc(const grpc::Status& status) {
     }
   }
   return result;
+}
+
+grpc::ByteBuffer to_buffer(const Payload& payload) {
+  grpc::Slice slices[2] = {grpc::Slice(payload.head), {}};
+  if (payload.tail == nullptr || payload.tail->empty()) return {slices, 1};
+  auto* holder = new Value(payload.tail);
+  slices[1] = grpc::Slice(
+      const_cast<char*>(payload.tail->data()), payload.tail->size(),
+      [](void* held) { delete static_cast<Value*>(held); }, holder);
+  return {slices, 2};
+}
+
+std::string bytes_of(const grpc::ByteBuffer& buffer) {
+  std::string bytes;
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices)
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
 }
 
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tls) {

@@ -4,13 +4,15 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
 #include <memory>
+#include <string>
 
 #include "lockstep/coordination/address.h"
-#include "lockstep/coordination/credential.h"
 #include "lockstep/coordination/identity.h"
+#include "lockstep/coordination/service.h"
 #include "lockstep/coordination/status.h"
 
 namespace lockstep::coordination {
@@ -37,11 +39,11 @@ std::shared_ptr<grpc::Channel> channel_over(int socket);
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const TlsFiles& tls);
 
-/// A request as its sender signs it and its receiver checks it.
-template <class Request>
-SignedRequest sign(const Request& request) {
-  return {Request::default_instance().GetTypeName(), request.SerializeAsString()};
-}
+/// The bytes of a message for gRPC; it shares the payload's tail.
+grpc::ByteBuffer to_buffer(const Payload& payload);
+
+/// The bytes that gRPC has received; empty if it cannot read them.
+std::string bytes_of(const grpc::ByteBuffer& buffer);
 
 /// Call it before gRPC is used: log lines of gRPC and protobuf, which any client of the port can cause, go to
 /// our log with the level debug.

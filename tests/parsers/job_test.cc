@@ -7,13 +7,14 @@
 #include <fstream>
 #include <map>
 
+#include "coordination.pb.h"
 #include "job.pb.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/connection.h"
 #include "lockstep/collectives/stall.h"
-#include "lockstep/coordination/relayed_call.h"
+#include "lockstep/coordination/calls.h"
 #include "lockstep/coordination/state_machine.h"
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/testing/temporary_folder.h"
@@ -34,13 +35,16 @@ class Calls {
 
   void serve(const RelayCall& call) {
     const CallId id = next_call_id();
-    if (call.kind() == RelayCall::CANCEL) {
+    if (call.cancel()) {
       if (const auto found = open_.find(call.id()); found != open_.end()) service_.cancel(found->second);
       return;
     }
+    const Procedure* const procedure = find_procedure(call.procedure());
+    if (procedure == nullptr) return;
     open_[call.id()] = id;
     ++asked_;
-    make_relayed_call(service_, id, call, [this](RelayAnswer&&, const coordination::Value&) { ++answered_; });
+    service_.call(*procedure, id, {{call.host(), call.pid()}, call.attempt()}, call.request(),
+                  [this](const Status&, const Payload&) { ++answered_; });
   }
 
   bool all_answered() const { return asked_ == answered_; }
@@ -51,20 +55,27 @@ class Calls {
   int asked_ = 0, answered_ = 0;
 };
 
-RelayCall call_of(RelayCall::Kind kind, int task, const std::string& key = "",
-                  const std::string& value = "") {
+/// A call with this request, for which the fields are set that most have.
+template <class Request>
+RelayCall call_of(Request request, int task, const std::string& text = "") {
   static std::uint64_t id = 0;
+  if constexpr (requires { request.mutable_incarnations(); }) {
+    request.mutable_incarnations()->set_service_incarnation(77);
+  }
+  if constexpr (requires { request.set_source_task_id(task); }) request.set_source_task_id(task);
+  if constexpr (requires { request.set_incarnation(100); }) request.set_incarnation(100);
+  if constexpr (requires { request.set_key(text); }) request.set_key(text);
+  if constexpr (requires { request.set_directory_key(text); }) request.set_directory_key(text);
+  if constexpr (requires { request.set_barrier_id(text); }) request.set_barrier_id(text);
+  if constexpr (requires { request.set_barrier_timeout_in_ms(1000); }) {
+    request.set_barrier_timeout_in_ms(1000);
+  }
   RelayCall call;
-  call.set_kind(kind);
+  call.set_procedure(std::string(procedure_of(&request).name()));
   call.set_id(++id);
-  call.set_service(77);
-  call.set_task(task);
-  call.set_incarnation(100);
+  call.set_request(request.SerializeAsString());
   call.set_host("node");
   call.set_pid(4711);
-  call.set_key(key);
-  call.set_value(value);
-  call.set_timeout_ms(1000);
   return call;
 }
 
@@ -76,33 +87,43 @@ std::string batch_of(const std::vector<RelayCall>& calls) {
 
 TEST(CoordinationMessages, Mutated_AreAnsweredOnce) {
   google::protobuf::SetLogHandler(nullptr);  // a line for each text that is no UTF-8
-  RelayCall report = call_of(RelayCall::REPORT, 1);
+  namespace jax = xla::coordination;
+  ReportFailureRequest report;
+  report.set_service_incarnation(77);
   report.mutable_report()->set_how("it is gone");
   report.mutable_report()->add_subjects()->set_task_id(1);
-  RelayCall barrier = call_of(RelayCall::BARRIER, 0, "b");
-  barrier.add_tasks(0);
-  barrier.add_tasks(1);
-  RelayCall cancel = call_of(RelayCall::CANCEL, 0);
+  jax::BarrierRequest of_both;
+  of_both.add_task_ids(0);
+  of_both.add_task_ids(1);
+  const RelayCall barrier = call_of(of_both, 0, "b");
+  RelayCall cancel;
+  cancel.set_cancel(true);
   cancel.set_id(barrier.id());
-  const std::vector<RelayCall> join = {call_of(RelayCall::REGISTER, 0), call_of(RelayCall::REGISTER, 1)};
+  jax::InsertKeyValueRequest insert;
+  insert.mutable_kv()->set_key("a/b");
+  insert.mutable_kv()->set_value("12");
+  const auto of_each = [](const auto& request, const std::string& text = "") {
+    return std::vector<RelayCall>{call_of(request, 0, text), call_of(request, 1, text)};
+  };
   const auto joined = [&](std::vector<RelayCall> calls) {
+    const std::vector<RelayCall> join = of_each(jax::RegisterTaskRequest());
     calls.insert(calls.begin(), join.begin(), join.end());
     return batch_of(calls);
   };
-  const auto both = [](RelayCall::Kind kind, const std::string& key = "") {
-    return std::vector<RelayCall>{call_of(kind, 0, key), call_of(kind, 1, key)};
-  };
   fuzz<Error>(
       {.name = "coordination messages",
-       .seeds = {joined({call_of(RelayCall::INSERT, 0, "a/b", "12"), call_of(RelayCall::GET, 1, "a/b"),
-                         call_of(RelayCall::TRY_GET, 1, "c"), call_of(RelayCall::INCREMENT, 1, "a/b"),
-                         call_of(RelayCall::DIRECTORY, 0, "a"), call_of(RelayCall::ERASE, 0, "a")}),
-                 joined({barrier, call_of(RelayCall::BARRIER, 1, "b"),
-                         call_of(RelayCall::CANCEL_BARRIER, 0, "b"), cancel}),
-                 joined({call_of(RelayCall::HEARTBEAT, 0), call_of(RelayCall::POLL, 1),
-                         call_of(RelayCall::WATCH, 0), call_of(RelayCall::ALIVE, 1),
-                         call_of(RelayCall::DESCRIBE, 0), report}),
-                 joined(both(RelayCall::SHUTDOWN)), batch_of(both(RelayCall::BARRIER, "early"))},
+       .seeds = {joined({call_of(insert, 0), call_of(jax::GetKeyValueRequest(), 1, "a/b"),
+                         call_of(jax::TryGetKeyValueRequest(), 1, "c"),
+                         call_of(jax::IncrementKeyValueRequest(), 1, "a/b"),
+                         call_of(jax::GetKeyValueDirRequest(), 0, "a"),
+                         call_of(jax::DeleteKeyValueRequest(), 0, "a")}),
+                 joined({barrier, call_of(jax::BarrierRequest(), 1, "b"),
+                         call_of(jax::CancelBarrierRequest(), 0, "b"), cancel}),
+                 joined({call_of(jax::HeartbeatRequest(), 0), call_of(jax::PollForErrorRequest(), 1),
+                         call_of(jax::WatchTasksRequest(), 0), call_of(jax::GetAliveTasksRequest(), 1),
+                         call_of(DescribeRequest(), 0), call_of(report, 1)}),
+                 joined(of_each(jax::ShutdownTaskRequest())),
+                 batch_of(of_each(jax::BarrierRequest(), "early"))},
        .read = [](const std::string& bytes) {
          RelayBatch batch;
          if (!batch.ParseFromString(bytes)) fail<Error>("no batch");
