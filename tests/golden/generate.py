@@ -4,9 +4,11 @@
 
 Run it with JAX and optax at the versions below (they are checked):
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 optax==0.2.8 && v/bin/python tests/golden/generate.py
-The file is the same, bit for bit, on each run on one machine; another CPU may round the last digit otherwise.
+The file is the same, bit for bit, on each run on one machine; another CPU may round the last digit otherwise. With
+`--only NAME ...` it writes the cases of these names, with the inputs that they need, and leaves all others as they are.
 """
 
+import argparse
 import json
 import pathlib
 
@@ -287,7 +289,66 @@ def stored(a):
     return {"dtype": str(a.dtype), "shape": list(a.shape), "values": [number(v, flat.dtype) for v in flat]}
 
 
+FILE = pathlib.Path(__file__).with_name("golden.json")
+
+
+def computed(c):
+    """The case's entry in the file."""
+    args = [jnp.asarray(INPUTS[name]) for name in c["args"]]
+    as_tuple = lambda *a: (lambda r: r if isinstance(r, tuple) else (r,))(c["function"](*a))
+    values = as_tuple(*args)
+    entry = {"name": c["name"], "args": list(c["args"]), "values": [stored(v) for v in values]}
+    if c["exact"]:
+        entry["exact"] = True
+    elif c["ulp"] is not None:
+        entry["ulp"] = c["ulp"]
+    else:
+        entry["rtol"], entry["atol"] = c["rtol"], c["atol"]
+    if c["why"]:
+        entry["why"] = c["why"]
+    if c["diff"]:
+        which = [i for i, a in enumerate(args) if a.dtype.kind == "f"]
+        pick = lambda *some: as_tuple(*[some[which.index(i)] if i in which else a for i, a in enumerate(args)])
+        some = [args[i] for i in which]
+        if c["diff"] != "backwards":
+            _, tangents = jax.jvp(pick, some, [jnp.asarray(directions(a.shape)) for a in some])
+            entry["jvp"] = [stored(t) for t in tangents]
+        if c["diff"] != "forwards":
+            _, pull = jax.vjp(pick, *some)
+            cotangents = pull(tuple(jnp.asarray(weights(v.shape)) for v in values))
+            entry["vjp"] = [stored(t) for t in cotangents]
+    return entry
+
+
+def everything():
+    return {"versions": VERSIONS, "inputs": {k: stored(v) for k, v in INPUTS.items()}, "cases": [computed(c) for c in CASES],
+            "dtypes": dtype_cases.dtypes(stored), "promotion": dtype_cases.promotion()}
+
+
+def in_order(entries, names):
+    """The entries by name; those that the scripts no longer name are last."""
+    return {name: entries[name] for name in [n for n in names if n in entries] + [n for n in entries if n not in names]}
+
+
+def with_only(names):
+    """What the file has, with these cases anew."""
+    out = json.loads(FILE.read_text())
+    chosen = [c for c in CASES if c["name"] in names]
+    if missing := set(names) - {c["name"] for c in chosen}:
+        raise SystemExit(f"no case is named {', '.join(sorted(missing))}")
+    for name in {name for c in chosen for name in c["args"]}:
+        if out["inputs"].setdefault(name, stored(INPUTS[name])) != stored(INPUTS[name]):
+            raise SystemExit(f"the input {name} is another one than in the file: write all cases")
+    out["inputs"] = in_order(out["inputs"], list(INPUTS))
+    entries = {e["name"]: e for e in out["cases"]} | {c["name"]: computed(c) for c in chosen}
+    out["cases"] = list(in_order(entries, [c["name"] for c in CASES]).values())
+    return out
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="write these cases, and leave the others")
+    only = parser.parse_args().only
     check_versions(VERSIONS)
     INPUTS["y_t"] = INPUTS["y"].T.copy()
     INPUTS["matrix_t"] = INPUTS["matrix"].T.copy()
@@ -298,42 +359,16 @@ def main():
     program_cases.cases(case)
     linalg_cases.cases(case)
     signal_cases.cases(case)
-    out = {"versions": VERSIONS, "inputs": {k: stored(v) for k, v in INPUTS.items()}, "cases": []}
-    for c in CASES:
-        args = [jnp.asarray(INPUTS[name]) for name in c["args"]]
-        as_tuple = lambda *a: (lambda r: r if isinstance(r, tuple) else (r,))(c["function"](*a))
-        values = as_tuple(*args)
-        entry = {"name": c["name"], "args": list(c["args"]), "values": [stored(v) for v in values]}
-        if c["exact"]:
-            entry["exact"] = True
-        elif c["ulp"] is not None:
-            entry["ulp"] = c["ulp"]
-        else:
-            entry["rtol"], entry["atol"] = c["rtol"], c["atol"]
-        if c["why"]:
-            entry["why"] = c["why"]
-        if c["diff"]:
-            which = [i for i, a in enumerate(args) if a.dtype.kind == "f"]
-            pick = lambda *some: as_tuple(*[some[which.index(i)] if i in which else a for i, a in enumerate(args)])
-            some = [args[i] for i in which]
-            if c["diff"] != "backwards":
-                _, tangents = jax.jvp(pick, some, [jnp.asarray(directions(a.shape)) for a in some])
-                entry["jvp"] = [stored(t) for t in tangents]
-            if c["diff"] != "forwards":
-                _, pull = jax.vjp(pick, *some)
-                cotangents = pull(tuple(jnp.asarray(weights(v.shape)) for v in values))
-                entry["vjp"] = [stored(t) for t in cotangents]
-        out["cases"].append(entry)
+    out = with_only(only) if only else everything()
     lines = ['{"versions": ' + json.dumps(out["versions"]) + ",", '"inputs": {']
     lines.append(",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":")) for k, v in out["inputs"].items()))
     lines.append('},\n"cases": [')
     lines.append(",\n".join(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) for entry in out["cases"]))
     lines.append('],\n"dtypes": {')
-    lines.append(",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":"))
-                            for k, v in dtype_cases.dtypes(stored).items()))
-    lines.append('},\n"promotion": ' + json.dumps(dtype_cases.promotion()) + "}\n")
-    pathlib.Path(__file__).with_name("golden.json").write_text("\n".join(lines))
-    print(len(out["cases"]), "cases")
+    lines.append(",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":")) for k, v in out["dtypes"].items()))
+    lines.append('},\n"promotion": ' + json.dumps(out["promotion"]) + "}\n")
+    FILE.write_text("\n".join(lines))
+    print(len(only or out["cases"]), "cases")
 
 
 main()
