@@ -9,6 +9,8 @@
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/ops/apply.h"
+#include "lockstep/program/primitives/reduction.h"
 
 // XLA's CPU backend compiles in several ways, of which runtime::compile chooses by what a program holds, and
 // calls vector functions of its own for most of these operations. Each must give the function's values in
@@ -105,6 +107,93 @@ INSTANTIATE_TEST_SUITE_P(Each, Kernels,
                          [](const auto& info) {
                            return std::string(name(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
                          });
+
+// argmax and argmin of each dtype along each axis, against a loop; whole and split over four devices.
+
+constexpr std::int64_t kLineLength = 40;
+
+std::vector<DType> real_dtypes() {
+  std::vector<DType> all;
+  for (std::size_t i = 0; i < kNumDTypes; ++i)
+    if (!is_complex(static_cast<DType>(i))) all.push_back(static_cast<DType>(i));
+  return all;
+}
+
+/// A few values, so that many are equal, and of floating dtypes lines with no, one and many NaN.
+Array with_ties(DType dtype, std::int64_t axis) {
+  Shape shape = {4, 4, 4};
+  shape[static_cast<std::size_t>(axis)] = kLineLength;
+  const Array number = reshape(arange(16 * kLineLength), shape);
+  Array x = astype(remainder(number * 17, 23) / 3, float32);
+  if (is_floating(dtype)) x = where(equal(remainder(number, 61), 60), NAN, x - 3.);
+  return astype(x, dtype);
+}
+
+/// The first NaN, else the first of the largest (`sign` > 0) or smallest, of the elements from `row` on.
+std::int64_t first_best(const double* row, int sign) {
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < kLineLength && !std::isnan(row[best]); ++i)
+    if (std::isnan(row[i]) || (sign > 0 ? row[i] > row[best] : row[i] < row[best])) best = i;
+  return best;
+}
+
+/// Along `axis`, of all lines.
+std::vector<std::int64_t> first_bests(const Array& x, std::int64_t axis, int sign) {
+  const std::vector<double> rows = moveaxis(astype(x, float64), axis, 2).to_host<double>();
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < rows.size(); i += kLineLength) all.push_back(first_best(&rows[i], sign));
+  return all;
+}
+
+class ArgMaxAlong : public ::testing::TestWithParam<std::int64_t> {};
+
+TEST_P(ArgMaxAlong, OfEachDType_IsTheFirstNanOrTheFirstBest) {
+  const std::int64_t axis = GetParam();
+  std::vector<Array> all, halves;
+  for (DType dtype : real_dtypes()) all.push_back(with_ties(dtype, axis));
+  const NamedSharding split(test::line_mesh(), P("x"));
+  for (const Array& x : all) halves.push_back(device_put(x, split));
+  auto places = [axis](const std::vector<Array>& arrays) {
+    std::vector<Array> out;
+    for (const Array& x : arrays) {
+      out.push_back(astype(argmax(x, axis), int64));
+      out.push_back(astype(argmin(x, axis), int64));
+    }
+    return out;
+  };
+  const std::vector<Array> found = jit(places)(all), of_parts = jit(places)(halves);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<std::int64_t> expected = first_bests(all[i / 2], axis, i % 2 == 0 ? 1 : -1);
+    EXPECT_EQ(found[i].to_host<std::int64_t>(), expected) << to_string(all[i / 2].aval()) << " " << i % 2;
+    EXPECT_EQ(of_parts[i].to_host<std::int64_t>(), expected) << to_string(all[i / 2].aval()) << " split";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Axis, ArgMaxAlong, ::testing::Values(0, 1, 2));
+
+TEST(ArgMax, OfEachIndexDType_HasThatDType) {
+  const Array x = with_ties(float32, 1);
+  for (DType index : {DType::kI8, DType::kU8, DType::kI16, DType::kU32, DType::kI64}) {
+    const Array places = ops::run("places", std::string(name(index)), {x},
+                                  [&](ops::Tracers t) { return ir::lax::argmax(t[0], 1, index); });
+    EXPECT_EQ(places.dtype(), index);
+    EXPECT_EQ(astype(places, int64).to_host<std::int64_t>(), first_bests(x, 1, 1));
+  }
+}
+
+// Computed once more with other roundings, no element would equal the largest one.
+TEST(ArgMax, OfComputedElements_IsThePlaceOfTheirMaximum) {
+  const auto computed = [](const Array& a) { return exp(a) * sin(3. * a) + a / 7.; };
+  for (std::int64_t n : {1, 7, 64, 1000}) {
+    const Array x = test::waves({16, n});
+    auto largest = [&](const Array& a) {
+      const Array y = computed(a);
+      return std::tuple(y, argmax(computed(a), 1), max(y, {.axis = 1, .keepdims = true}));
+    };
+    const auto [y, places, best] = jit(largest)(x);
+    test::expect_equal(take_along_axis(y, expand_dims(places, 1), 1), best);
+  }
+}
 
 }  // namespace
 }  // namespace lockstep

@@ -75,6 +75,18 @@ struct Reduction {
   ZeroPadding zero_padding = ZeroPadding::kCounts;
 };
 
+/// `operand`, which is like x, reduced over the axes by an operation on two elements.
+std::string reduced_text(Lowering& out, std::string_view stablehlo, const Scalar& identity,
+                         const std::string& operand, const Aval& x, const std::vector<std::int64_t>& axes) {
+  const std::string element = mlir_type(x.dtype, {});
+  const std::string operands[] = {operand, out.splat(identity, x.dtype, {})};
+  const std::string types[] = {mlir_type(x), element};
+  const std::string region = fmt::format("^bb0(%a: {0}, %b: {0}):{1} \"stablehlo.return\"(%c) : ({0}) -> ()",
+                                         element, binary_text("%c", stablehlo, "%a", "%b", x.dtype));
+  return out.op("stablehlo.reduce", operands, types, mlir_type(x.dtype, sizes(x.shape, kept(x.rank(), axes))),
+                "dimensions = " + mlir_array(axes), region);
+}
+
 Primitive reduction(Reduction r) {
   return {
       .name = r.name,
@@ -121,14 +133,8 @@ Primitive reduction(Reduction r) {
       .exchange = no_exchange,
       .lower = [stablehlo = r.stablehlo, identity = r.identity](
                    Lowering& out, const Equation& e) -> std::vector<std::string> {
-        const DType dtype = out.operand_aval(e, 0).dtype;
-        const std::string element = mlir_type(dtype, {});
-        std::string operands[] = {out.operand(e, 0), out.splat(identity(dtype), dtype, {})};
-        std::string types[] = {out.operand_type(e, 0), element};
-        std::string region = fmt::format("^bb0(%a: {0}, %b: {0}):{1} \"stablehlo.return\"(%c) : ({0}) -> ()",
-                                         element, binary_text("%c", stablehlo, "%a", "%b", dtype));
-        return {out.op("stablehlo.reduce", operands, types, out.result_type(e),
-                       "dimensions = " + mlir_array(axes_of(e.params)), region)};
+        const Aval& x = out.operand_aval(e, 0);
+        return {reduced_text(out, stablehlo, identity(x.dtype), out.operand(e, 0), x, axes_of(e.params))};
       },
   };
 }
@@ -206,6 +212,91 @@ Value place_of_best(const Value& x, const Value& own, const ArgParams& p, int si
   return lax::select(is_best, place, none);
 }
 
+/// The place of each element along the axis.
+std::string places_text(Lowering& out, const Aval& x, const ArgParams& p) {
+  return out.op("stablehlo.iota", {}, {}, mlir_type(p.index_dtype, x.shape),
+                fmt::format("iota_dimension = {} : i64", p.axis));
+}
+
+/// argmax (`sign` > 0) and argmin as one reduction of pairs of an element and its place, in any order.
+std::string reduce_pairs(Lowering& out, const Equation& e, int sign) {
+  const Aval& x = out.operand_aval(e, 0);
+  const auto& p = e.params.as<ArgParams>();
+  const std::string value = mlir_type(x.dtype, {}), index = mlir_type(p.index_dtype, {});
+  const std::string iota = places_text(out, x, p);
+  std::string start = out.splat(rules::extreme(x.dtype, -sign), x.dtype, {});
+  std::string zero = out.splat(Scalar::of(0), p.index_dtype, {});
+
+  std::string body;
+  auto compare = [&](std::string_view result, std::string_view lhs, std::string_view rhs,
+                     std::string_view direction, const std::string& type) {
+    body += fmt::format(
+        " {} = \"stablehlo.compare\"({}, {}) {{comparison_direction = #stablehlo<comparison_direction "
+        "{}>}} : ({}, {}) -> tensor<i1>",
+        result, lhs, rhs, direction, type, type);
+  };
+  auto logic = [&](std::string_view result, std::string_view op, std::string_view operands,
+                   std::string_view types) {
+    body += fmt::format(" {} = \"stablehlo.{}\"({}) : ({}) -> tensor<i1>", result, op, operands, types);
+  };
+  constexpr std::string_view kTwo = "tensor<i1>, tensor<i1>";
+  compare("%wins", "%a", "%b", sign > 0 ? "GT" : "LT", value);
+  compare("%same", "%a", "%b", "EQ", value);
+  compare("%first", "%i", "%j", "LT", index);
+  std::string wins = "%wins", same = "%same";
+  if (is_floating(x.dtype)) {
+    compare("%a_nan", "%a", "%a", "NE", value);
+    compare("%b_nan", "%b", "%b", "NE", value);
+    logic("%b_number", "not", "%b_nan", "tensor<i1>");
+    logic("%only_a_nan", "and", "%a_nan, %b_number", kTwo);
+    logic("%wins_nan", "or", "%wins, %only_a_nan", kTwo);
+    logic("%both_nan", "and", "%a_nan, %b_nan", kTwo);
+    logic("%same_nan", "or", "%same, %both_nan", kTwo);
+    same = "%same_nan";
+    wins = "%wins_nan";
+  }
+  logic("%tie", "and", same + ", %first", kTwo);
+  logic("%take", "or", wins + ", %tie", kTwo);
+  std::string region = fmt::format(
+      "^bb0(%a: {0}, %i: {1}, %b: {0}, %j: {1}):{2} "
+      "%value = \"stablehlo.select\"(%take, %a, %b) : (tensor<i1>, {0}, {0}) -> {0} "
+      "%index = \"stablehlo.select\"(%take, %i, %j) : (tensor<i1>, {1}, {1}) -> {1} "
+      "\"stablehlo.return\"(%value, %index) : ({0}, {1}) -> ()",
+      value, index, body);
+  std::string result = out.fresh();
+  out.line(fmt::format(
+      "{}:2 = \"stablehlo.reduce\"({}, {}, {}, {}) ({{{}}}) {{dimensions = array<i64: {}>}} : ({}, {}, "
+      "{}, {}) -> ({}, {})",
+      result, out.operand(e, 0), iota, start, zero, region, p.axis, mlir_type(x),
+      mlir_type(p.index_dtype, x.shape), value, index, mlir_type(x.dtype, out.result_aval(e).shape),
+      out.result_type(e)));
+  return result + "#1";
+}
+
+/// The same as two reductions, for CPUs: XLA makes no vectors of a reduction of pairs. The first place of an
+/// element that equals the best, or that is NaN: then so is the best, and equals none.
+std::string reduce_twice(Lowering& out, const Equation& e, int sign) {
+  const Aval& x = out.operand_aval(e, 0);
+  const auto& p = e.params.as<ArgParams>();
+  // Without a barrier XLA may compute x once for each reduction, with other roundings.
+  const std::string operand = out.barrier({out.operand(e, 0)}, {out.operand_type(e, 0)})[0];
+  const std::string best = reduced_text(out, sign > 0 ? "maximum" : "minimum", rules::extreme(x.dtype, -sign),
+                                        operand, x, {p.axis});
+  const std::string bests[] = {best}, best_types[] = {mlir_type(x.dtype, out.result_aval(e).shape)};
+  const std::string spread = out.op("stablehlo.broadcast_in_dim", bests, best_types, mlir_type(x),
+                                    "broadcast_dimensions = " + mlir_array(kept(x.rank(), {p.axis})));
+  std::string is_best = out.compare("EQ", operand, spread, x.dtype, x.shape);
+  if (is_floating(x.dtype)) {
+    const std::string bools = mlir_type(DType::kBool, x.shape), types[] = {bools, bools};
+    const std::string both[] = {is_best, out.compare("NE", operand, operand, x.dtype, x.shape)};
+    is_best = out.op("stablehlo.or", both, types, bools);
+  }
+  const Scalar none = rules::extreme(p.index_dtype, 1);
+  const std::string places = out.select(is_best, places_text(out, x, p),
+                                        out.splat(none, p.index_dtype, x.shape), p.index_dtype, x.shape);
+  return reduced_text(out, "minimum", none, places, Aval{p.index_dtype, x.shape}, {p.axis});
+}
+
 /// argmax (`sign` > 0) and argmin.
 Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) {
   return {
@@ -264,63 +355,7 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = [sign](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        const Aval& x = out.operand_aval(e, 0);
-        const auto& p = e.params.as<ArgParams>();
-        const std::string value = mlir_type(x.dtype, {}), index = mlir_type(p.index_dtype, {});
-        const std::string index_type = mlir_type(p.index_dtype, x.shape);
-        std::string iota =
-            out.op("stablehlo.iota", {}, {}, index_type, fmt::format("iota_dimension = {} : i64", p.axis));
-        std::string start = out.splat(rules::extreme(x.dtype, -sign), x.dtype, {});
-        std::string zero = out.splat(Scalar::of(0), p.index_dtype, {});
-
-        std::string body;
-        auto compare = [&](std::string_view result, std::string_view lhs, std::string_view rhs,
-                           std::string_view direction, const std::string& type) {
-          body += fmt::format(
-              " {} = \"stablehlo.compare\"({}, {}) {{comparison_direction = #stablehlo<comparison_direction "
-              "{}>}} : ({}, {}) -> tensor<i1>",
-              result, lhs, rhs, direction, type, type);
-        };
-        auto logic = [&](std::string_view result, std::string_view op, std::string_view operands,
-                         std::string_view types) {
-          body += fmt::format(" {} = \"stablehlo.{}\"({}) : ({}) -> tensor<i1>", result, op, operands, types);
-        };
-        constexpr std::string_view kTwo = "tensor<i1>, tensor<i1>";
-        compare("%wins", "%a", "%b", sign > 0 ? "GT" : "LT", value);
-        compare("%same", "%a", "%b", "EQ", value);
-        compare("%first", "%i", "%j", "LT", index);
-        std::string wins = "%wins", same = "%same";
-        if (is_floating(x.dtype)) {
-          compare("%a_nan", "%a", "%a", "NE", value);
-          if (out.for_cpu()) {
-            // CPUs go through the elements in order: of two NaNs, %a is the first one.
-            logic("%wins_nan", "or", "%wins, %a_nan", kTwo);
-          } else {
-            compare("%b_nan", "%b", "%b", "NE", value);
-            logic("%b_number", "not", "%b_nan", "tensor<i1>");
-            logic("%only_a_nan", "and", "%a_nan, %b_number", kTwo);
-            logic("%wins_nan", "or", "%wins, %only_a_nan", kTwo);
-            logic("%both_nan", "and", "%a_nan, %b_nan", kTwo);
-            logic("%same_nan", "or", "%same, %both_nan", kTwo);
-            same = "%same_nan";
-          }
-          wins = "%wins_nan";
-        }
-        logic("%tie", "and", same + ", %first", kTwo);
-        logic("%take", "or", wins + ", %tie", kTwo);
-        std::string region = fmt::format(
-            "^bb0(%a: {0}, %i: {1}, %b: {0}, %j: {1}):{2} "
-            "%value = \"stablehlo.select\"(%take, %a, %b) : (tensor<i1>, {0}, {0}) -> {0} "
-            "%index = \"stablehlo.select\"(%take, %i, %j) : (tensor<i1>, {1}, {1}) -> {1} "
-            "\"stablehlo.return\"(%value, %index) : ({0}, {1}) -> ()",
-            value, index, body);
-        std::string result = out.fresh();
-        out.line(fmt::format(
-            "{}:2 = \"stablehlo.reduce\"({}, {}, {}, {}) ({{{}}}) {{dimensions = array<i64: {}>}} : ({}, {}, "
-            "{}, {}) -> ({}, {})",
-            result, out.operand(e, 0), iota, start, zero, region, p.axis, mlir_type(x), index_type, value,
-            index, mlir_type(x.dtype, out.result_aval(e).shape), out.result_type(e)));
-        return {result + "#1"};
+        return {out.for_cpu() ? reduce_twice(out, e, sign) : reduce_pairs(out, e, sign)};
       },
   };
 }
