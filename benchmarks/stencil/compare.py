@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures a step of the heat equation in Lockstep, JAX and plain C++ on this machine, alternately.
+"""Measures a step of the heat equation, and of other operations on a grid, in Lockstep, JAX and plain C++ on this machine,
+alternately.
 
     benchmarks/stencil/compare.py [--quick] [--sizes N,N] [--bits 32,64] [--processes 1,2,4] [--only SIDE ...]
+                                  [--steps heat,gradient,cumsum,argmax]
 
 README.md beside this file says what is measured. The times are medians over rounds of each run's median.
 """
@@ -18,6 +20,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from comparing import Mpi, free_port, jax_python, print_table, run, warn_if_busy  # noqa: E402
 
 FORMS = ("automatic", "shard_map", "interior")
+STEPS = ("heat", "gradient", "cumsum", "argmax")  # all but the first in the columns Lockstep and JAX
+WAIT_FOR_JAXS_CUMSUM = 30  # seconds; over several processes it may wait forever
 OPTIMIZED = ("-O3", "-march=native")
 
 
@@ -75,17 +79,21 @@ def human(value):
 
 
 def print_rows(rows, columns):
-    head = ["a step of heat", *columns]
+    head = ["a step", *columns]
     ratios = [("Lockstep / C++", "Lockstep", "C++"), ("Lockstep, shard_map / MPI", "Lockstep, shard_map", "MPI C++"),
               ("JAX / Lockstep", "JAX", "Lockstep"), ("the same, shard_map", "JAX, shard_map", "Lockstep, shard_map"),
               ("the same, interior", "JAX, interior", "Lockstep, interior")]
     ratios = [(name, a, b) for name, a, b in ratios if a in columns and b in columns]
     head += [name for name, _, _ in ratios]
     body = []
-    for name, row in rows.items():
+    for (step, grid, processes), row in rows.items():
         quotients = [f"{row[a] / row[b]:.2f}x" if row.get(a) and row.get(b) else "-" for _, a, b in ratios]
-        body.append([name, *(human(row.get(column)) for column in columns), *quotients])
+        body.append([name_of_row(step, grid, processes), *(human(row.get(column)) for column in columns), *quotients])
     print_table(head, body)
+
+
+def name_of_row(step, grid, processes):
+    return f"{step}, {grid}, {processes} process{'es' if processes > 1 else ''}"
 
 
 def main():
@@ -94,6 +102,7 @@ def main():
     parser.add_argument("--sizes", default="1024,2048")
     parser.add_argument("--bits", default="32,64")
     parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--only", nargs="+", help="columns to measure, such as 'Lockstep' 'C++'")
     parser.add_argument("--rounds", type=int, help="how often each side runs each program (3; with --quick 1)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
@@ -118,40 +127,49 @@ def main():
         if there:
             sides["MPI C++"] = (PlainMpi(there[0], folder), None)
 
-    rows, failures = {}, []
-    for size in (int(n) for n in options.sizes.split(",")):
+    rows, failures, notes = {}, [], []
+    cells = [(step, int(size), bits, int(processes)) for step in options.steps.split(",") for size in options.sizes.split(",")
+             for bits in options.bits.split(",") for processes in options.processes.split(",")]
+    for step, size, bits, processes in cells:
         steps = max(10, (50 if options.quick else 200) * 1024 * 1024 // (size * size))
-        for bits in options.bits.split(","):
-            for processes in (int(n) for n in options.processes.split(",")):
-                arguments = ["--size", str(size), "--bits", bits, "--steps", str(steps),
-                             "--windows", "3" if options.quick else "8"]
-                name = f"{size} x {size}, f{bits}, {processes} process{'es' if processes > 1 else ''}"
-                samples, sums = {}, {}
-                for round_ in range(options.rounds or (1 if options.quick else 3)):
-                    for column, (side, form) in sides.items():
-                        if isinstance(side, (Plain, PlainMpi)) and (processes > 1) != side.is_parallel:
-                            continue
-                        print(f"{name}, round {round_ + 1}, {column}", file=sys.stderr)
-                        try:
-                            _, found = run(side.commands(form, processes, arguments), options.timeout)
-                        except RuntimeError as error:
-                            failures.append(f"{name}, {column}: {error}")
-                            print(f"FAILED {failures[-1]}", file=sys.stderr)
-                            continue
-                        samples.setdefault(column, []).append(found[0]["median_us"])
-                        sums.setdefault(form == "interior", {})[column] = found[0]["sum"]
-                rows[name] = {column: statistics.median(values) for column, values in samples.items()}
-                for totals in sums.values():
-                    low, high = min(totals.values()), max(totals.values())
-                    if high - low > (1e-9 if bits == "64" else 1e-4) * abs(high):
-                        failures.append(f"{name}: the sums of the cells differ: {totals}")
-                        print(f"FAILED {failures[-1]}", file=sys.stderr)
+        arguments = ["--size", str(size), "--bits", bits, "--steps", str(steps), "--windows", "3" if options.quick else "8"]
+        grid = f"{size} x {size}, f{bits}"
+        name = name_of_row(step, grid, processes)
+        samples, sums = {}, {}
+        for round_ in range(options.rounds or (1 if options.quick else 3)):
+            for column, (side, form) in sides.items():
+                is_plain = isinstance(side, (Plain, PlainMpi))
+                if is_plain and (processes > 1) != side.is_parallel or step != "heat" and form != "automatic":
+                    continue
+                timeout, may_hang = options.timeout, step == "cumsum" and processes > 1 and isinstance(side, Jax)
+                if may_hang:
+                    timeout = min(timeout, WAIT_FOR_JAXS_CUMSUM)
+                print(f"{name}, round {round_ + 1}, {column}", file=sys.stderr)
+                try:
+                    _, found = run(side.commands(form if step == "heat" else step, processes, arguments), timeout)
+                except RuntimeError as error:
+                    if may_hang and "did not end within" in str(error):
+                        notes.append(f"{name}: {column} did not end within {timeout} s")
+                        continue
+                    failures.append(f"{name}, {column}: {error}")
+                    print(f"FAILED {failures[-1]}", file=sys.stderr)
+                    continue
+                samples.setdefault(column, []).append(found[0]["median_us"])
+                sums.setdefault(form == "interior", {})[column] = found[0]["sum"]
+        rows[step, grid, processes] = {column: statistics.median(values) for column, values in samples.items()}
+        for totals in sums.values():
+            low, high = min(totals.values()), max(totals.values())
+            if high - low > (1e-9 if bits == "64" else 1e-4) * abs(high):
+                failures.append(f"{name}: the sums of the cells differ: {totals}")
+                print(f"FAILED {failures[-1]}", file=sys.stderr)
     # The C++ of one process stands beside each number of processes.
-    for name, row in rows.items():
-        alone = rows.get(name[:name.rindex(",")] + ", 1 process")
+    for (step, grid, _), row in rows.items():
+        alone = rows.get((step, grid, 1))
         if alone and "C++" in alone:
             row.setdefault("C++", alone["C++"])
     print_rows(rows, list(sides))
+    for note in dict.fromkeys(notes):
+        print(note)
     return 1 if failures or not rows else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's side of the comparison: the heat equation on a square, many steps in one call. compare.py runs it."""
+"""JAX's side of the comparison: stencil.cc's steps, many in one call. compare.py runs it."""
 import argparse
 import time
 
@@ -8,7 +8,8 @@ import jax_common
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--form", choices=["automatic", "shard_map", "interior"], required=True)
+    parser.add_argument("--form", required=True,
+                        choices=["automatic", "shard_map", "interior", "gradient", "cumsum", "argmax"])
     for name in ("size", "bits", "steps", "windows"):
         parser.add_argument(f"--{name}", type=int, required=True)
     options = parser.parse_args()
@@ -39,13 +40,21 @@ def main():
         inner = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * u[1:-1, 1:-1]
         return u.at[1:-1, 1:-1].add(0.1 * inner)
 
+    def running(u):
+        return jnp.cumsum(u, axis=0) * (1.0 / u.shape[0])
+
+    def largest(u):
+        return u.at[:, 0].set(jnp.argmax(u, axis=1).astype(u.dtype) * (1.0 / u.shape[1]))
+
     def many(step):
         return lambda u: jax.lax.fori_loop(0, options.steps, lambda i, u: step(u), u)
 
     if options.form == "shard_map":
         function = jax.shard_map(many(of_device), mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
+    elif options.form == "gradient":  # by the cells before all steps
+        function = jax.grad(lambda u: 0.5 * jnp.sum(jnp.square(many(automatic)(u))))
     else:
-        function = many(interior if options.form == "interior" else automatic)
+        function = many({"automatic": automatic, "interior": interior, "cumsum": running, "argmax": largest}[options.form])
     run = jax.jit(function, donate_argnums=0, in_shardings=rows, out_shardings=rows)
 
     def cells(part):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lockstep's side of the comparison: the heat equation on a square, a five-point stencil with zeros outside,
-// many steps in one call. compare.py runs it.
+// and other operations on a grid, many steps in one call. compare.py runs it.
 
 #include <lockstep/lockstep.h>
 
@@ -44,6 +44,21 @@ Array interior(const Array& u) {
   return u.at({inner, inner}).add(0.1 * (up + down + left + right - 4.0 * u[{inner, inner}]));
 }
 
+/// The mean of the cells above, with the cell itself.
+Array running(const Array& u) { return ls::cumsum(u, 0) * (1.0 / static_cast<double>(u.shape()[0])); }
+
+/// The place of the largest cell of each row becomes its first cell.
+Array largest(const Array& u) {
+  const Array places = ls::astype(ls::argmax(u, 1), u.dtype()) * (1.0 / static_cast<double>(u.shape()[1]));
+  return u.at({slice(none, none), 0}).set(places);
+}
+
+Array (*step_of(const std::string& form))(const Array&) {
+  if (form == "interior") return interior;
+  if (form == "cumsum") return running;
+  return form == "argmax" ? largest : automatic;
+}
+
 template <class T>
 void measure(const std::string& form, std::int64_t size, int steps, int windows) {
   ls::Mesh mesh = ls::make_mesh({{"rows", ls::device_count()}});
@@ -65,7 +80,12 @@ void measure(const std::string& form, std::int64_t size, int steps, int windows)
       form == "shard_map"
           ? ls::jit(std::function<Array(Array)>(ls::shard_map(many(of_device), {mesh, P("rows"), P("rows")})),
                     options)
-          : ls::jit(std::function<Array(Array)>(many(form == "interior" ? interior : automatic)), options);
+      : form == "gradient"
+          // By the cells before all steps, of half the sum of squares of those behind.
+          ? ls::jit(std::function<Array(Array)>(ls::grad(
+                        [&](const Array& u) { return 0.5 * ls::sum(ls::square(many(automatic)(u))); })),
+                    options)
+          : ls::jit(std::function<Array(Array)>(many(step_of(form))), options);
   std::vector<double> seconds;
   for (int i = 0; i <= windows; ++i) {
     const double start = compare::now();
