@@ -41,6 +41,15 @@ Array with_sign_of(const Array& rem, const Array& y) {
                          rem);
 }
 
+/// x to the power of y, of whole numbers. As in JAX an exponent counts with its last 6 bits, for more
+/// overflow; XLA's power does the same, but takes unsigned ones of the upper half for negative.
+Array whole_power(const Array& x, const Array& y) {
+  const bool is_unsigned = info(y.dtype()).kind == DTypeKind::kUnsigned;
+  const Array last = is_unsigned ? ir::lax::logical_and(y, ir::lax::full_like(y, 63)) : y;
+  const Array zero = ir::lax::logical_and(ir::lax::eq(x, zeros(x)), ir::lax::gt(y, zeros(y)));
+  return ir::lax::select(zero, zeros(x), ir::lax::pow(x, last));
+}
+
 }  // namespace
 
 Array add(const Operand& x, const Operand& y) { return binary("add", ir::add_p(), ir::logical_or_p(), x, y); }
@@ -82,7 +91,8 @@ Array power(const Operand& x, const Operand& y) {
   if (!y.is_integer_number()) {
     const bool whole = is_integer(y.type().dtype);
     return ops::elementwise("power", whole ? "whole" : "", Meet::kNumbers, {&x, &y}, [whole](Tracers t) {
-      if (!whole || !is_inexact(t[0].dtype())) return ir::lax::pow(t[0], t[1]);
+      if (!is_inexact(t[0].dtype())) return whole_power(t[0], t[1]);
+      if (!whole) return ir::lax::pow(t[0], t[1]);
       // An integer exponent of 0 gives 1 for any x, and the derivative 0.
       const Array one = ir::lax::full_like(t[1], 1), none = ir::lax::eq(t[1], zeros(t[1]));
       return ir::lax::select(none, one, ir::lax::pow(t[0], ir::lax::select(none, one, t[1])));

@@ -104,6 +104,18 @@ TEST(Elementwise, IntegerPowers_AreMultipliedOut) {
   expect_close(power(0.9, array({1, 2})), {0.9f, 0.81f});
 }
 
+TEST(Elementwise, PowersOfIntegerArrays_TreatUnsignedExponentsAsPositive) {
+  const Array x = array({0, 0, 1, 3, 3, 5});
+  const Array bytes = power(astype(x, uint8), astype(array({255, 128, 255, 255, 128, 200}), uint8));
+  EXPECT_THAT(integers(bytes), ElementsAre(0, 0, 1, 171, 1, 225));
+  for (DType dtype : {uint16, uint32, uint64}) {
+    const Array half = left_shift(full({6}, 1, dtype), 8 * static_cast<int>(size_of(dtype)) - 1);
+    EXPECT_THAT(integers(power(astype(x, dtype), half)), ElementsAre(0, 0, 1, 1, 1, 1));
+    EXPECT_THAT(integers(power(astype(x, dtype), half + 2)), ElementsAre(0, 0, 1, 9, 9, 25));
+  }
+  EXPECT_THAT(integers(power(array({2, 3, 1, -1}), array({-1, -2, -3, -3}))), ElementsAre(0, 0, 1, -1));
+}
+
 TEST(Elementwise, Rounding_KeepsIntegers_AndRoundsHalvesToEven) {
   EXPECT_EQ(floor(array({1, 2})).dtype(), int32);
   EXPECT_THAT(floats(round(array({0.5f, 1.5f, -2.5f}))), ElementsAre(0, 2, -2));
