@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/jit/derivatives.h"
 
+#include <limits>
+
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/test_devices.h"
 
@@ -123,6 +125,16 @@ TEST(Hessian, Logaddexp_IsRightWhereTheOperandsAreEqual) {
     auto along = [](Array x) { return hessian([](Array x) { return logaddexp(x[0], x[1]); })(x)[{0, 0}]; };
     expect_equal(grad(along)(x)[0], (s * (1. - 2. * logistic_of(array({apart}))))[0]);
   }
+}
+
+TEST(Jvp, OfComplexLogaddexpAtInfinities_GivesAnInfinityTheWholeSlope) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Array x = astype(array({kInfinity, kInfinity, 1.f, -kInfinity, 0.f}), complex64);
+  const Array y = astype(array({1.f, kInfinity, kInfinity, -kInfinity, 0.f}), complex64);
+  auto of_x = [&](const Array& x) { return logaddexp(x, y); };
+  const Array slopes = jvp(of_x, std::tuple(x), std::tuple(ones({5}, complex64))).second;
+  expect_equal(real(slopes), array({1.f, 0.5f, 0.f, 0.5f, 0.5f}));
+  expect_equal(imag(slopes), zeros({5}));
 }
 
 TEST(Grad, OfAnInnerGradsAux_GivesTheAuxsGradient) {

@@ -75,19 +75,18 @@ Value log_of_sum(const Value& x, const Value& y, double log_of_base) {
   return lax::select(lax::ne(difference, difference), lax::add(x, y), sum);
 }
 
-/// A complex number, or 0 if its real part is infinity.
-Value without_infinity(const Value& x) {
-  const Value size = lax::real(x);
-  return lax::select(lax::eq(size, lax::full_like(size, kInfinity)), lax::full_like(x, 0), x);
-}
-
-/// The derivative by x is exp(x) of the sum: a sigmoid of the difference. Of two infinities of one sign each
-/// has half.
+/// The derivative by x is exp(x) of the sum: a sigmoid of the difference. An infinity has the whole, and of
+/// two of one sign each has half.
 Primitive log_of_sum_primitive(const std::string& name, const Primitive& (*self)(), double log_of_base) {
   const auto share = [log_of_base](const Value& t, const Value& x, const Value& y, const Value& sum) {
     if (is_complex(x.aval().dtype)) {
-      const Value difference = lax::sub(without_infinity(x), without_infinity(sum));
-      return lax::mul(t, lax::exp(scaled_by(difference, log_of_base)));
+      const Value size = lax::real(sum), of_x = lax::eq(lax::real(x), size),
+                  of_y = lax::eq(lax::real(y), size);
+      const Value infinite = lax::eq(lax::abs(size), lax::full_like(size, kInfinity));
+      const Value difference = lax::select(infinite, lax::full_like(x, 0), lax::sub(x, sum));
+      const Value whole = lax::select(of_y, lax::full_like(x, 0.5), lax::full_like(x, 1));
+      const Value limit = lax::select(of_x, whole, lax::full_like(x, 0));
+      return lax::mul(t, lax::select(infinite, limit, lax::exp(scaled_by(difference, log_of_base))));
     }
     const Value same = lax::logical_and(lax::eq(x, y), lax::logical_not(lax::is_finite(x)));
     const Value difference = lax::select(same, lax::full_like(x, 0), lax::sub(x, y));
