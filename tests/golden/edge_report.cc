@@ -146,20 +146,24 @@ EdgeReport::~EdgeReport() {
   if (const char* path = std::getenv("LOCKSTEP_EDGES_REPORT")) {
     std::ofstream out(std::string(path) + "." + how_);
     for (const std::string& line : others_) out << line << "\n";
+    std::ofstream listed(std::string(path) + "." + how_ + ".listed");
+    for (const auto& [entry, line] : listed_) listed << entry << ": " << line << "\n";
   }
 }
 
 void EdgeReport::differs(const EdgeCase& c, const std::string& part, const std::string& operands,
                          const std::string& how, std::size_t cells) {
   const std::vector<KnownDifference>& all = known_differences();
+  const std::string line = fmt::format("{}@{} {} {}({}) {}", c.name, c.kind, c.dtype, part, operands, how);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_match(c.name, all[i].functions) || !is_match(c.dtype, all[i].dtypes) ||
         !is_match(part, all[i].parts) || !is_match(operands, all[i].operands) || !is_match(how, all[i].how))
       continue;
     known_[i] += cells;
+    listed_.emplace_back(i, line);
     return;
   }
-  others_.push_back(fmt::format("{}@{} {} {}({}) {}", c.name, c.kind, c.dtype, part, operands, how));
+  others_.push_back(line);
 }
 
 void EdgeReport::refused(const EdgeCase& c, const std::string& part, const std::string& message) {

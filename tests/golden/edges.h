@@ -78,6 +78,7 @@ class EdgeReport {
   std::string how_;
   std::size_t cells_ = 0, agreed_ = 0;
   std::vector<std::size_t> known_;  ///< of each entry of the list
+  std::vector<std::pair<std::size_t, std::string>> listed_;
   std::vector<std::string> others_;
 };
 

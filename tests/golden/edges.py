@@ -31,7 +31,7 @@ VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2"}
 FLOATS = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]
 COMPLEX = ["complex64", "complex128"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-DTYPES = ["bool"] + FLOATS + COMPLEX + ["int8", "int32", "int64", "uint8"]
+DTYPES = ["bool"] + FLOATS + COMPLEX + INTEGERS
 PARTS = ("j", "r", "jj", "rr")
 WIDE = ("int64", "uint64", "float64", "complex128")
 
