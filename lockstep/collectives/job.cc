@@ -87,10 +87,11 @@ void Job::abort(std::exception_ptr cause) {
   end(std::move(cause));
 }
 
-void Job::tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures,
-                          const std::string& what) {
+void Job::diverge(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what) {
   if (options_.on_divergence) options_.on_divergence(minority(signatures), what);
   peers_.tell_divergence(what);
+  abort(std::make_exception_ptr(DivergenceError(what)));
+  throw DivergenceError(what);
 }
 
 void Job::check_peer(int process, const std::string& doing, const std::function<bool()>& is_awaited) {

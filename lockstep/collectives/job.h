@@ -42,9 +42,10 @@ class Job {
     if (aborted_.load(std::memory_order_acquire)) std::rethrow_exception(cause_);
   }
 
-  /// Tells all processes that they diverge; `signatures` are what some of the processes did, with their
-  /// numbers.
-  void tell_divergence(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what);
+  /// Ends the job's collectives with DivergenceError, here and in all processes; `signatures` are what some
+  /// of the processes did, with their numbers. The coordinator and the others know when it throws.
+  [[noreturn]] void diverge(const std::vector<std::pair<int, std::uint64_t>>& signatures,
+                            const std::string& what);
 
   /// If the process has died or left, waits for a cause given to `abort`, whose caller may know how the
   /// process died, and throws that or else PeerFailure. Does nothing if the process has done its part before:

@@ -247,8 +247,7 @@ void SharedCommunicator::diverged(const Call& call, int rank) {
   std::vector<std::pair<int, std::uint64_t>> signatures;
   for (int member = 0; member < size(); ++member)
     signatures.emplace_back(members_[member].process, signature(member));
-  job_.tell_divergence(signatures, message);
-  throw DivergenceError(message);
+  job_.diverge(signatures, message);
 }
 
 }  // namespace lockstep::collectives

@@ -237,8 +237,7 @@ void LongWait::look(const std::vector<int>& missing) {
       // Each does something else than the next.
       for (std::size_t i = 0; i < ring.size(); ++i)
         in_ring.emplace_back(job_.options().device_process[ring[i].device], i);
-      job_.tell_divergence(in_ring, message);
-      throw DivergenceError(message);
+      job_.diverge(in_ring, message);
     }
     ring_ = std::move(ring);
   }

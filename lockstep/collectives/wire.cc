@@ -437,9 +437,7 @@ void Wire::diverged() {
   std::vector<std::pair<int, std::uint64_t>> by_process;
   for (const auto& [host, signature] : signatures)
     for (int rank : layout_.hosts[host]) by_process.emplace_back(members_[rank].process, signature);
-  job_.tell_divergence(by_process, message);
-  job_.abort(std::make_exception_ptr(DivergenceError(message)));
-  throw DivergenceError(message);
+  job_.diverge(by_process, message);
 }
 
 }  // namespace lockstep::collectives

@@ -331,9 +331,7 @@ class WorldImpl : public World {
         "process {} of {} is in {}, but process {} of {} in {}: all processes must run the same programs, "
         "over meshes with the same devices in the same order",
         one->process, of, one->text, other->process, of, other->text);
-    job_.tell_divergence(digests, message);
-    job_.abort(std::make_exception_ptr(DivergenceError(message)));
-    throw DivergenceError(message);
+    job_.diverge(digests, message);
   }
 
   /// The members' arenas; null for members without one. Each pair of processes exchanges this once.
