@@ -398,6 +398,8 @@ void Runtime::exchange_topology() {
     compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", settings_.reproducible_sums,
             common.reproducible_sums);
     compare("data_tls", "LOCKSTEP_DATA_TLS (lockstep run --encrypt)", settings_.data_tls, common.data_tls);
+    // So that no process goes on, and perhaps ends, before another one has found a difference.
+    coordination_->barrier(fmt::format("{}/compared", kTopologyKey), timeout);
   }
   for (int process = 0; process < process_count(); ++process) {
     int ordinal = 0;
