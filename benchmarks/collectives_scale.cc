@@ -110,7 +110,7 @@ void check(Algorithm algorithm, Kind kind, int hosts, std::size_t bytes) {
   }
   std::vector<int> stuck;
   network.finish(advance, &stuck);
-  if (!stuck.empty()) fail("{} by {} on {} hosts does not end", name_of(kind), name_of(algorithm), hosts);
+  if (!stuck.empty()) fail("{} by {} does not end on {} hosts", name_of(kind), name_of(algorithm), hosts);
   const auto sum = [&](std::size_t at) {
     std::int32_t total = 0;
     for (std::size_t i = 0; i < n; ++i) total += value(i, at);
@@ -124,8 +124,8 @@ void check(Algorithm algorithm, Kind kind, int hosts, std::size_t bytes) {
                                   : kind == Kind::kAllToAll      ? value(at / count, i * count + at % count)
                                                                  : value(0, at);
       if (all[i].out[at] != wanted)
-        fail("{} by {} on {} hosts is wrong on host {} at {}", name_of(kind), name_of(algorithm), hosts, i,
-             at);
+        fail("{} by {} on {} hosts has a wrong result: host {}, element {}", name_of(kind),
+             name_of(algorithm), hosts, i, at);
     }
   }
 }

@@ -220,7 +220,8 @@ void export_tree(const std::string& folder, tree::TreeRef tree, const ExportOpti
 
 void check_values(const Contents& contents) {
   for (const Leaf& leaf : contents.arrays)
-    if (!leaf.array.valid()) fail<CheckpointError>("[checkpoint] {} has no value", shown(leaf.path));
+    if (!leaf.array.valid())
+      fail<CheckpointError>("[checkpoint] cannot export {}: it has no value", shown(leaf.path));
 }
 
 void export_contents(const std::string& folder, const Contents& contents,

@@ -36,7 +36,7 @@ struct Config::Root {
   static Config of(std::string url, std::string text) {
     auto root = std::make_shared<Root>(Root{std::move(url), std::move(text), {}});
     if (json_depth(root->text) > kDeepest)
-      fail<CheckpointError>("[checkpoint] {} is nested too deeply", root->url);
+      fail<CheckpointError>("[checkpoint] {} is nested deeper than {} brackets", root->url, kDeepest);
     try {
       root->json = Json::parse(root->text);
     } catch (const Json::exception& error) {
@@ -56,7 +56,8 @@ Config Config::read(const std::string& url) {
   return as_checkpoint_error([&] {
     const auto reader = storage::open_file(file);
     if (reader->size() > kLargest)
-      fail<CheckpointError>("[checkpoint] {} has {} bytes, too many for a config.json", file, reader->size());
+      fail<CheckpointError>("[checkpoint] {} has {} bytes, but a config.json has at most {}", file,
+                            reader->size(), kLargest);
     return Root::of(file, storage::read_whole(*reader));
   });
 }

@@ -84,8 +84,10 @@ class Planning {
       if (!each.named.tied) continue;
       for_each_tensor(each, [&](const std::string& tensor, const Sizes&) {
         if (!numbers_.contains(tensor))
-          fail<CheckpointError>("[checkpoint] no array is written to {}, to which {} is tied ({})",
-                                shown(tensor), shown(contents.arrays[each.leaf].path), each.named.why);
+          fail<CheckpointError>(
+              "[checkpoint] {} is tied to {}, but no other array is written to that tensor ({}): remove "
+              "`tied` from the rule",
+              shown(contents.arrays[each.leaf].path), shown(tensor), each.named.why);
       });
     }
   }
@@ -126,7 +128,7 @@ class Planning {
     const DType dtype =
         options_.dtype && is_floating(leaf.array.dtype()) ? *options_.dtype : leaf.array.dtype();
     if (!can_convert(leaf.array.dtype(), dtype))
-      fail<CheckpointError>("SaveOptions::dtype is {}, which is no floating dtype", name(dtype));
+      fail<CheckpointError>("SaveOptions::dtype must be a floating-point dtype, got {}", name(dtype));
     if (num_elements(leaf.array.shape()) > 0 || planned.name.running().empty()) {
       for_each_tensor(planned, [&](const std::string& tensor, const Sizes& indices) {
         Sizes sizes = planned.sizes;
@@ -136,9 +138,10 @@ class Planning {
         if (is_new) tensors_.push_back({tensor, dtype, tensor_shape(link), {}});
         ExportTensor& whole = tensors_[number->second];
         if (whole.dtype != dtype || whole.shape != tensor_shape(link)) {
-          fail<CheckpointError>("{} would be {}, but of another array it is {}", shown(tensor),
-                                lockstep::to_string(Aval{dtype, tensor_shape(link)}),
-                                lockstep::to_string(Aval{whole.dtype, whole.shape}));
+          fail<CheckpointError>(
+              "the tensor {} would be {} by this array, but is {} by another one; check their rules",
+              shown(tensor), lockstep::to_string(Aval{dtype, tensor_shape(link)}),
+              lockstep::to_string(Aval{whole.dtype, whole.shape}));
         }
         whole.parts.push_back({planned.leaf, std::move(link)});
       });

@@ -86,7 +86,7 @@ Model empty_model() {
   return model;
 }
 
-TEST(Hf, TensorsOfOtherNamesAndLayouts_AreTheTreesArrays) {
+TEST(Hf, TensorsWithOtherNamesAndLayouts_AreRestoredByRules) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "model";
   const Tensors tensors = model_tensors();
@@ -109,7 +109,7 @@ TEST(Hf, TensorsOfOtherNamesAndLayouts_AreTheTreesArrays) {
   EXPECT_EQ(model.heads, 2);
 }
 
-TEST(Hf, SavedWithTheSameRules_HasTheSameTensors) {
+TEST(Hf, ATreeSavedWithTheSameRules_HasTheSameTensors) {
   TemporaryFolder folder;
   const Tensors tensors = model_tensors();
   hf::save(folder.path() / "a", tensors, {}, {.largest_file = 300});
@@ -176,7 +176,7 @@ TEST(Hf, EachLayout_IsReadAndWrittenInParts) {
         reshape(transpose(both, {2, 0, 1}), {24, 8}));
 }
 
-TEST(Hf, ATensorOfSeveralArrays_IsSplitAndJoined) {
+TEST(Hf, ATensorOfSeveralArrays_IsSplitOnRestoreAndJoinedOnSave) {
   TemporaryFolder folder;
   const Array fused = counted({4, 12}), experts = counted({3, 2, 2}), mixed = counted({10});
   hf::save(folder.path() / "a", Tensors{{"attn.weight", fused}, {"experts", experts}, {"mixed", mixed}});
@@ -226,10 +226,11 @@ TEST(Hf, ATiedArray_IsReadAndNotWritten) {
   EXPECT_EQ(elements(tied.at("head")), elements(transpose(embedding)));
   hf::save(folder.path() / "b", tied, rules);
   EXPECT_EQ(restore_numbers(folder.path() / "b").arrays.size(), 1u);
-  EXPECT_THAT(error_of<CheckpointError>([&] {
-                hf::save(folder.path() / "c", Tensors{{"head", embedding}}, rules);
-              }),
-              HasSubstr("no array is written to embed.weight, to which [\"head\"] is tied (rule 2,"));
+  EXPECT_THAT(
+      error_of<CheckpointError>([&] {
+        hf::save(folder.path() / "c", Tensors{{"head", embedding}}, rules);
+      }),
+      HasSubstr("[\"head\"] is tied to embed.weight, but no other array is written to that tensor (rule 2,"));
 }
 
 TEST(Hf, FloatingNumbers_AreRoundedToTheTreesDtype) {
@@ -252,7 +253,7 @@ TEST(Hf, FloatingNumbers_AreRoundedToTheTreesDtype) {
   }
 }
 
-TEST(Hf, ATreeOfShapes_IsEnough) {
+TEST(Hf, ATreeOfShapes_IsRestoredWithoutValues) {
   TemporaryFolder folder;
   const Array x = counted({4, 8});
   hf::save(folder.path() / "a", Tensors{{"x", x}});
@@ -264,7 +265,7 @@ TEST(Hf, ATreeOfShapes_IsEnough) {
   EXPECT_EQ(elements(found.at("x")), elements(transpose(x)));
 }
 
-TEST(Hf, MissingAndLeftTensors_AreNamedWithTheirRules) {
+TEST(Hf, MissingAndUnusedTensors_AreNamedWithTheirRules) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "model";
   hf::save(url, Tensors{{"layers.0.weight", counted({2})}, {"inv_freq", counted({2})}});
@@ -299,7 +300,7 @@ TEST(Hf, MissingAndLeftTensors_AreNamedWithTheirRules) {
               HasSubstr("the layout \"(a b) -> a b\": the size of a is not known; give it in `sizes`"));
 }
 
-TEST(Hf, LayoutsThatAreWrong_AreRefused) {
+TEST(Hf, InvalidLayouts_AreRefused) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "model";
   hf::save(url, Tensors{{"t", counted({4, 6})}, {"s.0", counted({2})}});
@@ -326,7 +327,7 @@ TEST(Hf, LayoutsThatAreWrong_AreRefused) {
   EXPECT_THAT(refusal({"x", "s.{"}), HasSubstr("has a { without }"));
 }
 
-TEST(Hf, EachDevicePartIsReadAlone) {
+TEST(Hf, ThePartOfADevice_IsReadWithoutTheRest) {
   TemporaryFolder folder;
   const std::string url = folder.path() / "model";
   hf::save(url, Tensors{{"t", counted({1024, 1024})}});
@@ -372,7 +373,7 @@ TEST(Hf, SeveralProcesses_ReadAndWriteTheirParts) {
 }
 
 /// testdata/make_safetensors.py wrote it.
-TEST(Hf, AFileThatThePackageSafetensorsWrote_IsRead) {
+TEST(Hf, AFileOfPythonsSafetensors_IsRead) {
   const hf::Rules rules{{"linear", "model.linear.weight", "o i -> i o"},
                         {"experts", "model.experts.{e}.weight"}};
   const Tensors found = hf::restore(LOCKSTEP_CHECKPOINT_TESTDATA "/model.safetensors",
@@ -381,7 +382,7 @@ TEST(Hf, AFileThatThePackageSafetensorsWrote_IsRead) {
   EXPECT_THAT(found.at("experts").to_host<float>(), ElementsAre(0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15));
 }
 
-TEST(HfConfig, IsReadAsAStruct) {
+TEST(HfConfig, EntriesOfConfigJson_AreReadAsAStruct) {
   struct Scaling {
     double factor = 0;
     std::string rope_type;

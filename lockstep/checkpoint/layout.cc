@@ -263,22 +263,19 @@ void Layout::check() const {
       wrong("the array has no " + axis + ", of which the tensor's name has the index");
 }
 
-void Layout::set_rank_of_tensor(std::size_t rank) {
+void Layout::set_rank_of_tensor(std::size_t rank) { set_rank(tensor_, "tensor", rank); }
+void Layout::set_rank_of_array(std::size_t rank) { set_rank(array_, "array", rank); }
+
+void Layout::set_rank(const std::vector<Names>& side, const char* what, std::size_t rank) {
   const bool has_rest = std::ranges::any_of(
-      tensor_, [](const Names& dimension) { return dimension.size() == 1 && dimension[0].axis == kRest; });
-  const std::size_t least = tensor_.size() - (has_rest ? 1 : 0);
-  if (has_rest ? rank < least : rank != least)
-    wrong(fmt::format("the tensor has {} dimension{}", rank, rank == 1 ? "" : "s"));
+      side, [](const Names& dimension) { return dimension.size() == 1 && dimension[0].axis == kRest; });
+  const std::size_t least = side.size() - (has_rest ? 1 : 0);
+  if (has_rest ? rank < least : rank != least) wrong_rank(what, rank);
   if (has_rest) expand(rank - least);
 }
 
-void Layout::set_rank_of_array(std::size_t rank) {
-  const bool has_rest = std::ranges::any_of(
-      array_, [](const Names& dimension) { return dimension.size() == 1 && dimension[0].axis == kRest; });
-  const std::size_t least = array_.size() - (has_rest ? 1 : 0);
-  if (has_rest ? rank < least : rank != least)
-    wrong(fmt::format("the array has {} dimension{}", rank, rank == 1 ? "" : "s"));
-  if (has_rest) expand(rank - least);
+void Layout::wrong_rank(const char* what, std::size_t rank) const {
+  wrong(fmt::format("the {} has {} dimension{}", what, rank, rank == 1 ? "" : "s"));
 }
 
 void Layout::expand(std::size_t axes) {
@@ -309,8 +306,7 @@ void Layout::deduce(const Shape* tensor, const Shape* array, Sizes& sizes) const
 
 void Layout::deduce(const std::vector<Names>& side, const Shape& shape, Sizes& sizes,
                     const char* what) const {
-  if (shape.size() != side.size())
-    wrong(fmt::format("the {} has {} dimension{}", what, shape.size(), shape.size() == 1 ? "" : "s"));
+  if (shape.size() != side.size()) wrong_rank(what, shape.size());
   for (std::size_t d = 0; d < side.size(); ++d) {
     std::int64_t product = 1;
     const std::string* unknown = nullptr;

@@ -91,10 +91,12 @@ class Layout {
   using Names = std::vector<Name>;
   std::vector<Names> parse(std::string_view side, bool is_tensor);
   Name parse_term(std::string_view term, bool is_tensor);
+  void set_rank(const std::vector<Names>& side, const char* what, std::size_t rank);
   void expand(std::size_t axes);
   void check() const;
   void deduce(const std::vector<Names>& side, const Shape& shape, Sizes& sizes, const char* what) const;
   [[noreturn]] void wrong(const std::string& what) const;
+  [[noreturn]] void wrong_rank(const char* what, std::size_t rank) const;
 
   std::string text_;
   std::set<std::string> running_;

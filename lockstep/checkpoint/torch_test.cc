@@ -55,7 +55,7 @@ TEST(TorchFile, TensorsAndNumbers_AreReadByTheirKeys) {
                                     {"history.1", std::int64_t{-70000}}}));
 }
 
-TEST(TorchFile, IsRestoredByRules) {
+TEST(TorchFile, ItsTensors_AreRestoredByRules) {
   struct Model {
     Array embedding, halves;
   };
@@ -78,7 +78,7 @@ TEST(TorchFile, AFolderWithAnIndex_IsRead) {
   EXPECT_EQ(restore_numbers(folder.path()).arrays.size(), 7u);
 }
 
-TEST(TorchFile, WhatIsNotATensor_IsRefused) {
+TEST(TorchFile, ObjectsOtherThanTensors_AreRefused) {
   const auto refusal = [](const std::string& pickle) {
     return error_of<CheckpointError>([&] {
       read_pickle(pickle, [](const std::string& what, bool is_foreign) {
@@ -103,7 +103,7 @@ TEST(TorchFile, WhatIsNotATensor_IsRefused) {
   EXPECT_EQ(refusal(lists + "."), "foreign: it is nested too deeply");
 }
 
-TEST(TorchFile, Damaged_IsRefused) {
+TEST(TorchFile, ADamagedFile_IsRefused) {
   TemporaryFolder folder;
   const std::string path = folder.path() / "model.bin", whole = bytes_of_file(kModel);
   const auto refusal = [&](const std::string& bytes) {

@@ -158,7 +158,7 @@ LOCKSTEP_CHILD(has_ways_of_its_own) {
       HasSubstr("process 0 of 2 and process 1 of 2 have different LOCKSTEP_ALGORITHMS"));
 }
 
-TEST(AlgorithmsBetweenHosts, DifferentSettingsOfAlgorithms_AreAnError) {
+TEST(AlgorithmsBetweenHosts, ProcessesWithDifferentTables_FailWithAnError) {
   for (const auto& result : testing::run_processes(
            {.count = 2, .child = "has_ways_of_its_own", .deadline = std::chrono::seconds(60)}))
     EXPECT_EQ(result.exit_code, 0) << result.log;

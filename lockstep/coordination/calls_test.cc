@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Calls, AreThoseOfTheProtocol) {
+TEST(CallTable, ListsEveryCallOfTheProtocol) {
   std::map<std::string, std::string> ours, protocols;  // the types of requests by path
   const auto add = [&](const Procedure& procedure) { ours[procedure.path] = procedure.request_type; };
   for_each_procedure(add);
@@ -38,7 +38,7 @@ TEST(Calls, AreThoseOfTheProtocol) {
   EXPECT_EQ(ours, protocols);
 }
 
-TEST(Calls, AreFoundByName) {
+TEST(CallTable, FindsACallByItsName) {
   for_each_procedure(
       [](const Procedure& procedure) { EXPECT_EQ(find_procedure(procedure.name()), &procedure); });
   EXPECT_EQ(find_procedure("NoSuchCall"), nullptr);

@@ -246,7 +246,7 @@ TEST(AlgorithmTable, EveryCollectiveSizeAndNumberOfHosts_HasAnAlgorithm) {
   }
 }
 
-TEST(AlgorithmTable, UsesTheUsersRowsFirst) {
+TEST(AlgorithmTable, RowsOfTheUser_PrecedeTheBuiltInOnes) {
   const AlgorithmTable table("all-reduce:64K:8=ring,all-to-all=bruck,all-reduce:1M=halving-doubling");
   EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 8), Algorithm::kRing);
   EXPECT_EQ(table.choose(Kind::kAllReduce, 64 << 10, 9), Algorithm::kHalvingDoubling);
