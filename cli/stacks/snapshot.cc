@@ -52,20 +52,15 @@ std::vector<MemoryRange> memory_of(int pid) {
     std::istringstream words(line);
     MemoryRange range;
     char dash = 0;
-    std::string permissions;
-    if (!(words >> std::hex >> range.start >> dash >> range.end >> permissions)) continue;
+    std::string permissions, offset, device, inode;
+    if (!(words >> std::hex >> range.start >> dash >> range.end >> permissions >> offset >> device >> inode))
+      continue;
+    std::getline(words >> std::ws, range.file);
     range.readable = permissions.find('r') != std::string::npos;
     range.executable = permissions.find('x') != std::string::npos;
     ranges.push_back(range);
   }
   return ranges;
-}
-
-const MemoryRange* range_at(const std::vector<MemoryRange>& ranges, std::uint64_t address) {
-  const auto above =
-      std::upper_bound(ranges.begin(), ranges.end(), address,
-                       [](std::uint64_t value, const MemoryRange& range) { return value < range.start; });
-  return above == ranges.begin() || address >= (above - 1)->end ? nullptr : &*(above - 1);
 }
 
 /// Whether this is what a system call returns that was interrupted while it waited: EINTR, or one of the
@@ -237,6 +232,13 @@ class Tracing {
 };
 
 }  // namespace
+
+const MemoryRange* range_at(const std::vector<MemoryRange>& ranges, std::uint64_t address) {
+  const auto above =
+      std::upper_bound(ranges.begin(), ranges.end(), address,
+                       [](std::uint64_t value, const MemoryRange& range) { return value < range.start; });
+  return above == ranges.begin() || address >= (above - 1)->end ? nullptr : &*(above - 1);
+}
 
 Snapshot take_snapshot(int pid, std::chrono::milliseconds limit) {
   Snapshot snapshot;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::cli {
@@ -30,6 +31,7 @@ struct ThreadSnapshot {
 struct MemoryRange {
   std::uint64_t start = 0, end = 0;
   bool readable = false, executable = false;
+  std::string file;  ///< its path, or a name in brackets that the kernel gives; empty where there is none
 };
 
 struct Snapshot {
@@ -40,6 +42,9 @@ struct Snapshot {
   std::vector<MemoryRange> memory;      ///< of the process, by address
   std::chrono::microseconds paused{0};  ///< how long threads of the process were stopped
 };
+
+/// The range that holds an address, or nullptr.
+const MemoryRange* range_at(const std::vector<MemoryRange>& ranges, std::uint64_t address);
 
 /// Copies the registers and stacks of all threads of a process, which are stopped together for a few
 /// milliseconds. A stopped process stays stopped. `limit` is how long to wait for threads that do not stop;

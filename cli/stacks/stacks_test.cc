@@ -305,7 +305,14 @@ TEST(Stacks, AThreadThatDoesNotStop_IsPassedOver) {
 LOCKSTEP_CHILD(runs_generated_code) {
   // push rbp; mov rbp, rsp; call rdi; pop rbp; ret
   constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
-  void* code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr int kWritable = PROT_READ | PROT_WRITE, kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+  char* place = nullptr;
+  const int program = open("/proc/self/exe", O_RDONLY);
+  const bool in_a_hole = testing::child_arguments().at(0) == "between two mappings of the program";
+  if (in_a_hole) {
+    place = static_cast<char*>(mmap(nullptr, 3 * 4096, PROT_READ, MAP_PRIVATE, program, 0)) + 4096;
+  }
+  void* code = mmap(place, 4096, kWritable, in_a_hole ? kAnonymous | MAP_FIXED : kAnonymous, -1, 0);
   std::memcpy(code, kCode, sizeof kCode);
   mprotect(code, 4096, PROT_READ | PROT_EXEC);
   say("ready");
@@ -313,18 +320,21 @@ LOCKSTEP_CHILD(runs_generated_code) {
 }
 
 TEST(Stacks, FramesBelowGeneratedCode_AreFound) {
-  Processes child({.child = "runs_generated_code"});
-  child.wait_for_line(0, "ready");
-  const ProcessStacks stacks = stacks_once_in(child.pid(0), "stacks_test::spins_here", 'R');
-  const std::vector<Frame>& frames = main_thread(stacks).frames;
-  const auto generated = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
-    return frame.function.empty() && frame.module.empty() && !frame.of_program;
-  });
-  ASSERT_NE(generated, frames.end());
-  EXPECT_EQ((generated - 1)->function, "stacks_test::spins_here");
-  EXPECT_THAT(functions_of(main_thread(stacks)), Contains("main"));
-  EXPECT_THAT(print_stacks(merge_stacks(std::vector{NumberedStacks{0, stacks}}, false), {}),
-              HasSubstr("... 1 frame in generated code\n"));
+  for (const char* place : {"anywhere", "between two mappings of the program"}) {
+    SCOPED_TRACE(place);
+    Processes child({.child = "runs_generated_code", .arguments = {place}});
+    child.wait_for_line(0, "ready");
+    const ProcessStacks stacks = stacks_once_in(child.pid(0), "stacks_test::spins_here", 'R');
+    const std::string text = print_stacks(merge_stacks(std::vector{NumberedStacks{0, stacks}}, false), {});
+    const std::vector<Frame>& frames = main_thread(stacks).frames;
+    const auto generated = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
+      return frame.function.empty() && frame.module.empty() && !frame.of_program;
+    });
+    ASSERT_NE(generated, frames.end()) << text;
+    EXPECT_EQ((generated - 1)->function, "stacks_test::spins_here");
+    EXPECT_THAT(functions_of(main_thread(stacks)), Contains("main"));
+    EXPECT_THAT(text, HasSubstr("... 1 frame in generated code\n"));
+  }
 }
 #endif
 

@@ -162,19 +162,21 @@ class Unwinder {
     }
     // A return address stands behind the call, where another function may begin.
     const Dwarf_Addr at = pc - (innermost ? 0 : 1);
-    Dwfl_Module* module = dwfl_addrmodule(dwfl_.get(), at);
-    const char* path = module == nullptr ? ""
-                                         : dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr,
-                                                            nullptr, nullptr, nullptr);
-    if (!is_code(at)) {
+    const MemoryRange* range = range_at(snapshot_.memory, at);
+    if (range == nullptr || !range->executable) {
       unwound_->missing = "no way to its caller was found";
       return DWARF_CB_ABORT;
     }
-    // Generated code may lie in a file that has no name.
-    if (module == nullptr || std::string_view(path).find("memfd:") != std::string_view::npos) {
+    // Generated code lies in no file or in one that has no name. libdwfl takes whatever lies between two
+    // mappings of a file for a part of the file.
+    const bool generated = range->file.empty() || range->file.starts_with("/memfd:");
+    Dwfl_Module* module = generated ? nullptr : dwfl_addrmodule(dwfl_.get(), at);
+    if (module == nullptr) {
       unwound_->frames.emplace_back();
       return DWARF_CB_OK;
     }
+    const std::string_view path =
+        dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
     Frame frame{.function = symbol_at(module, at), .module = base_name(path), .of_program = path == program_};
     if (add_with_lines(module, at, frame)) return DWARF_CB_OK;
     unwound_->frames.push_back(std::move(frame));
@@ -250,12 +252,6 @@ class Unwinder {
       if (const char* name = dwarf_filesrc(files, value, nullptr, nullptr)) place.first = name;
     }
     return place;
-  }
-
-  bool is_code(std::uint64_t address) const {
-    return std::any_of(snapshot_.memory.begin(), snapshot_.memory.end(), [&](const MemoryRange& range) {
-      return range.executable && range.start <= address && address < range.end;
-    });
   }
 
   const Snapshot& snapshot_;
