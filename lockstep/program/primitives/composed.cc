@@ -66,7 +66,9 @@ Value log_of_sum(const Value& x, const Value& y, double log_of_base) {
     const Value size = lax::real(most);
     const Value result =
         lax::complex(lax::real(sum), wrapped(lax::imag(sum), std::numbers::pi / log_of_base));
-    return lax::select(lax::eq(size, lax::full_like(size, -kInfinity)), most, result);
+    // Two infinities of one sign, whose difference is NaN.
+    const Value infinite = lax::eq(lax::abs(size), lax::full_like(size, kInfinity));
+    return lax::select(lax::logical_and(infinite, lax::eq(lax::real(least), size)), most, result);
   }
   const Value difference = lax::sub(x, y);
   const Value power = lax::exp(scaled_by(lax::neg(lax::abs(difference)), log_of_base));
