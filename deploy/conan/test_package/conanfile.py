@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package builds the project of tests/consumer, whose program runs in two processes."""
+from pathlib import Path
+
+from conan import ConanFile
+from conan.tools.build import can_run
+from conan.tools.cmake import CMake, cmake_layout
+
+
+class LockstepTest(ConanFile):
+    settings = "os", "arch", "compiler", "build_type"
+    generators = "CMakeToolchain"
+
+    def requirements(self):
+        self.requires(self.tested_reference_str)
+
+    def layout(self):
+        cmake_layout(self, src_folder="../../../tests/consumer")
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def test(self):
+        if can_run(self):
+            self.run(f"lockstep run -n 2 -- {Path(self.cpp.build.bindir) / 'consumer'}", env="conanrun")
