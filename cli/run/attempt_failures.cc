@@ -101,7 +101,8 @@ void Attempt::Impl::look_for_stalls() {
 
 void Attempt::Impl::stalled(const watch::JobWatch::Failure& failure) {
   if (running_ == 0) return;  // it has gone on and ended since
-  server_.report_task_failure(failure.processes.front(), failure.message, FailureKind::kStalled);
+  server_.report_task_failure(failure.processes.front(), failure.message,
+                              failure.diverged ? FailureKind::kDiverged : FailureKind::kStalled);
   look_for_the_cause();
 }
 

@@ -331,10 +331,13 @@ std::string signature_text(const ir::Program& program) {
 /// The maximal size of a program's text in the recorder.
 constexpr std::size_t kMostRecorded = 64 << 10;
 
-std::string processes_text(const Mesh& mesh) {
+/// Ascending.
+std::vector<int> processes_of(const Mesh& mesh) {
   std::vector<int> processes;
   for (const Device device : mesh.devices()) processes.push_back(device.process_index());
-  return watch::describe_processes(std::move(processes));
+  std::ranges::sort(processes);
+  processes.erase(std::ranges::unique(processes).begin(), processes.end());
+  return processes;
 }
 
 /// Whether its devices exchange data over a network, which takes time in which they can compute. Within a
@@ -401,7 +404,14 @@ void Computation::Impl::take_place() {
   }
   recorded_name = watch::text(name);
   if (spans_processes && !locals.empty()) {
-    launches = watch::mesh_place(mesh->fingerprint(), processes_text(*mesh));
+    const std::vector<int> processes = processes_of(*mesh);
+    runtime::LaunchAgreement* const all = runtime.launch_agreement();
+    launches = watch::mesh_place(mesh->fingerprint(), watch::describe_processes(processes), all != nullptr);
+    if (all != nullptr && meets_processes) {
+      std::vector<int> devices;
+      for (const Device device : mesh->devices()) devices.push_back(device.id());
+      agreement = &all->group(std::move(devices), processes);
+    }
     if (replicated && meet) recorded_meeting = watch::text(name + " on the devices");
     recorded = {fingerprint, watch::text(signature),
                 watch::text_of_lines(first_bytes(text.program, kMostRecorded))};

@@ -57,7 +57,8 @@ struct Computation::Impl {
   watch::TextId recorded_name = 0;
   watch::TextId recorded_meeting = 0;  ///< Where the compiler's own collectives meet other processes, else 0.
   watch::ProgramTexts recorded;
-  watch::MeshPlace* launches = nullptr;  ///< Where it spans processes.
+  watch::MeshPlace* launches = nullptr;                  ///< Where it spans processes.
+  runtime::LaunchAgreement::Group* agreement = nullptr;  ///< Where the processes must agree on its launches.
 
   std::shared_ptr<const void> registered;  ///< its collectives, as long as it lives
   std::vector<ir::OpParams> callbacks;     ///< which hold the functions that it calls

@@ -229,6 +229,10 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   } else {
     const runtime::Launches::Launch alone(runtime.launches(), impl.launch_devices,
                                           {impl.name, CallSiteScope::current(), impl.meets_processes});
+    if (impl.agreement != nullptr) {
+      runtime.launch_agreement()->before_launch(*impl.agreement, impl.mesh->fingerprint(), impl.fingerprint,
+                                                impl.signature);
+    }
     impl.launch_all(arguments, options, results);
   }
   meeting.reset();

@@ -78,8 +78,8 @@ void Runtime::launch_failed(const std::exception_ptr& cause, std::string_view pr
                                               first_line(message_of(cause))));
 }
 
-void Runtime::diverged(const std::string& message) {
-  report_divergence({process_index()}, message);
+void Runtime::diverged(const std::vector<int>& minority, const std::string& message) {
+  report_divergence(minority, message);
   world_->tell_divergence(message);
   fail(std::make_exception_ptr(DivergenceError(message)));
 }
@@ -185,13 +185,18 @@ void Runtime::shutdown() {
   if (!coordination_) return;
   const watch::Doing leaving(watch::Kind::kShutdown, "shutdown()");
   stop_preemption_watch();
+  std::exception_ptr error;
+  try {
+    if (launch_agreement_ && !failed_) launch_agreement_->finish(settings_.shutdown_timeout);
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
   stall_watch_.reset();
   world_->leave();
-  std::exception_ptr error;
   try {
     coordination_->shutdown();
   } catch (const std::exception&) {
-    error = std::current_exception();
+    if (!error) error = std::current_exception();
   }
   if (server_) {
     // The others hear of a failure from this process, too.
@@ -244,6 +249,12 @@ void Runtime::at_exit(int status) {
     shutdown();
     std::lock_guard lock(failure_mutex_);
     if (failed_) say(PeerFailure(message_of(failure_)));
+  } catch (const DivergenceError& error) {
+    say(error);
+    if (server_) std::this_thread::sleep_for(graces::kLastWords);
+    // Its results may be wrong: the status is no success.
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
   } catch (const std::exception& error) {
     say(error);
     if (server_) std::this_thread::sleep_for(graces::kLastWords);

@@ -19,10 +19,10 @@
 namespace lockstep::runtime {
 namespace {
 
-std::terminate_handler terminate_before = nullptr;
+std::terminate_handler terminate_before_plan = nullptr;
 
 /// Reading an element is how the program of a plan ends, and no error of `lockstep plan`.
-[[noreturn]] void on_terminate() {
+[[noreturn]] void write_plan_on_terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const DescribedError&) {
@@ -30,7 +30,7 @@ std::terminate_handler terminate_before = nullptr;
     std::_Exit(0);
   } catch (...) {
   }
-  if (terminate_before != nullptr) terminate_before();
+  if (terminate_before_plan != nullptr) terminate_before_plan();
   std::abort();
 }
 
@@ -112,7 +112,7 @@ Plan::Plan(std::string topology, const Platform& platform, std::shared_ptr<pjrt:
   std::atexit([] {
     if (Runtime* runtime = Runtime::existing()) runtime->plan().write();
   });
-  terminate_before = std::set_terminate(on_terminate);
+  terminate_before_plan = std::set_terminate(write_plan_on_terminate);
 }
 
 void Plan::compile(PlannedComputation& computation, const ir::LoweredProgram& program, const Mesh& mesh,

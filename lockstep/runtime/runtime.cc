@@ -223,9 +223,18 @@ void Runtime::set_up() {
   }
   programs_ = std::make_unique<collectives::ProgramRegistry>(*world_);
   threads_ = std::make_unique<DeviceThreads>(local_devices_.size());
-  launches_ = std::make_unique<Launches>(local_devices_.size(),
-                                         fmt::format("process {} of {}", process_index(), process_count()),
-                                         [this](const std::string& message) { diverged(message); });
+  launches_ = std::make_unique<Launches>(
+      local_devices_.size(), fmt::format("process {} of {}", process_index(), process_count()),
+      [this](const std::string& message) { diverged({process_index()}, message); });
+  if (native_collectives() && coordination_) {
+    launch_agreement_ = std::make_unique<LaunchAgreement>(
+        *coordination_, [this](const std::vector<int>& minority, const std::string& message) {
+          if (!minority.empty())
+            diverged(minority, message);
+          else
+            fail(std::make_exception_ptr(DivergenceError(message)));
+        });
+  }
   watch_for_stalls();
 }
 

@@ -24,6 +24,7 @@
 #include "lockstep/runtime/compile_cache.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
+#include "lockstep/runtime/launch_agreement.h"
 #include "lockstep/runtime/launches.h"
 #include "lockstep/runtime/plan.h"
 #include "lockstep/runtime/platforms/platform.h"
@@ -93,6 +94,9 @@ class Runtime {
   DeviceThreads& threads() { return *threads_; }
   Launches& launches() { return *launches_; }
 
+  /// nullptr where collectives compare what the processes launch, and in a job of one process.
+  LaunchAgreement* launch_agreement() { return launch_agreement_.get(); }
+
   CompileCache& compile_cache() { return compile_cache_; }
 
   const DebugSettings& debug() const { return settings_.debug; }
@@ -136,8 +140,8 @@ class Runtime {
   void launch_failed(const std::exception_ptr& cause, std::string_view program, bool others_wait);
 
   /// Reports that the processes do not run the same programs in the same order: ends the job here and on the
-  /// others.
-  void diverged(const std::string& message);
+  /// others. `minority` are the processes to blame.
+  void diverged(const std::vector<int>& minority, const std::string& message);
 
   void shutdown();
   bool initialized() const { return initialized_ && !left_; }
@@ -208,6 +212,7 @@ class Runtime {
   std::unique_ptr<collectives::ProgramRegistry> programs_;
   std::unique_ptr<DeviceThreads> threads_;
   std::unique_ptr<Launches> launches_;
+  std::unique_ptr<LaunchAgreement> launch_agreement_;
 
   std::mutex positions_mutex_;
   std::map<std::pair<int, int>, pjrt::Buffer> positions_;

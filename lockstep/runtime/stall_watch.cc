@@ -220,6 +220,10 @@ void StallWatch::look_into(double waited) {
       said_ = stall.waiters.front().what;
       waits_since_ = steady_clock::now() - std::chrono::milliseconds(static_cast<long>(1000 * stall.seconds));
     }
+    if (difference && difference->unchecked && !ended_job_) {
+      ended_job_ = true;
+      options_.on_timeout(difference->sides.back().processes, words);
+    }
     if (options_.timeout && !ended_job_ && stall.seconds >= static_cast<double>(options_.timeout->count())) {
       ended_job_ = true;
       options_.on_timeout(

@@ -79,8 +79,10 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
           sides[launch->hash].push_back(each);
       }
       if (sides.size() < 2) continue;
-      Difference difference{
-          .mesh = over.mesh, .number = number, .earlier_lost = number == first && first > 1};
+      Difference difference{.mesh = over.mesh,
+                            .number = number,
+                            .unchecked = over.processes.front().second->unchecked,
+                            .earlier_lost = number == first && first > 1};
       for (const auto& [hash, same] : sides) difference.sides.push_back(side_of(same, number));
       std::ranges::stable_sort(difference.sides, std::ranges::greater(),
                                [](const Difference::Side& side) { return side.processes.size(); });

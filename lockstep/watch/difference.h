@@ -19,6 +19,7 @@ struct Difference {
     std::string what, site, text;  ///< empty: they have launched nothing else
   };
   std::vector<Side> sides;    ///< the one with the most processes first
+  bool unchecked = false;     ///< nothing else ends the job for it: MeshReport::unchecked
   bool earlier_lost = false;  ///< earlier launches are no longer known: there may be an earlier difference
 };
 

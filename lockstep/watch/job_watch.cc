@@ -15,6 +15,7 @@ constexpr seconds kLongestInterval(3600);
 constexpr std::chrono::milliseconds kGone(1500);    // a stall that was not seen for so long is over
 constexpr std::chrono::milliseconds kUnseen(1500);  // it may have begun so long before it is first seen
 constexpr double kMoment = 0.1;                     // seconds
+constexpr seconds kForProcesses(3);                 // in which processes that differ find it themselves
 
 /// Whether it was observed between two activities, each of which may take the time: the next look shows it.
 bool is_between_two_things(const Stall& stall) {
@@ -78,7 +79,8 @@ bool JobWatch::has_news(const Followed& followed) const {
   });
 }
 
-void JobWatch::look_for_a_difference(std::vector<std::string>& lines) {
+void JobWatch::look_for_a_difference(std::vector<std::string>& lines,
+                                     std::chrono::steady_clock::time_point now) {
   // If a process makes no progress, its log shows which launch differs, and whether devices wait for each
   // other.
   needs_logs_ =
@@ -86,10 +88,13 @@ void JobWatch::look_for_a_difference(std::vector<std::string>& lines) {
       std::ranges::any_of(stalls_, [&](const Stall& stall) { return stall.seconds > stall_warning_ / 2; });
   if (needs_logs_ && difference_.empty()) {
     if ((found_ = find_difference(reports_))) {
+      found_at_ = now;
       difference_ = describe(*found_, num_processes_);
       lines.push_back("the processes run different programs: " + difference_);
     }
   }
+  if (found_ && found_->unchecked && !failure_ && now >= found_at_ + kForProcesses)
+    failure_ = Failure{found_->sides.back().processes, difference_, /*diverged=*/true};
   wants_logs_ = needs_logs_ && logs_are_behind();
 }
 
@@ -166,7 +171,7 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     if (at->second.said > 0) lines.push_back(describe_end(at->second, at->second.seen));
     at = followed_.erase(at);
   }
-  look_for_a_difference(lines);
+  look_for_a_difference(lines, now);
   return lines;
 }
 

@@ -32,10 +32,12 @@ class JobWatch {
   std::vector<std::string> finish(std::chrono::steady_clock::time_point now);
 
   struct Failure {
-    std::vector<int> processes;  ///< the processes that block the others
+    std::vector<int> processes;  ///< those that block the others, or differ from them
     std::string message;
+    bool diverged = false;  ///< they differ
   };
-  /// The stall that has lasted longer than the stall timeout.
+  /// A stall that has lasted longer than the stall timeout, or different launches that collectives do not
+  /// compare: then values would be wrong.
   const std::optional<Failure>& failure() const { return failure_; }
 
   /// Whether a reported stall waits for a process that has not called initialize().
@@ -64,7 +66,7 @@ class JobWatch {
   };
 
   bool has_news(const Followed& followed) const;
-  void look_for_a_difference(std::vector<std::string>& lines);
+  void look_for_a_difference(std::vector<std::string>& lines, std::chrono::steady_clock::time_point now);
   bool logs_are_behind() const;
   std::string describe_end(const Followed& followed, std::chrono::steady_clock::time_point now) const;
 
@@ -79,6 +81,7 @@ class JobWatch {
   std::optional<Failure> failure_;
   bool needs_logs_ = false, wants_logs_ = false;
   std::optional<Difference> found_;
+  std::chrono::steady_clock::time_point found_at_;
   std::string difference_;  ///< the last message about it; empty: none
 };
 

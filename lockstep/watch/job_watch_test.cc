@@ -11,6 +11,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 /// Two processes, of which the first waits for the second, on a clock moved by hand.
@@ -110,6 +111,28 @@ TEST_F(TwoProcesses, WithDifferentPrograms_AreReportedOnce) {
   EXPECT_THAT(watch_.look(now_ + seconds(1)), IsEmpty());
   EXPECT_THAT(watch_.difference(), HasSubstr("launch 1 over the mesh differs"));
   EXPECT_THAT(watch_.finish(now_), IsEmpty());
+}
+
+TEST_F(TwoProcesses, WithDifferentPrograms_FailTheJob_WhereCollectivesDoNotCompareThem) {
+  for (const bool unchecked : {false, true}) {
+    JobWatch watch(2, 10, std::nullopt);
+    const auto look = [&](int second) {
+      for (int process = 0; process < 2; ++process) {
+        ProcessReport one = report(process, 0);
+        one.meshes = {mesh(5, true, 7 + static_cast<std::uint64_t>(process))};
+        one.meshes[0].unchecked = unchecked;
+        watch.take(std::move(one));
+      }
+      watch.look(now_ + seconds(second));
+      return watch.failure().has_value();
+    };
+    for (const int second : {0, 1, 2}) EXPECT_FALSE(look(second)) << "the processes may find it themselves";
+    EXPECT_EQ(look(3), unchecked);
+    if (!unchecked) continue;
+    EXPECT_TRUE(watch.failure()->diverged);
+    EXPECT_THAT(watch.failure()->processes, SizeIs(1));
+    EXPECT_THAT(watch.failure()->message, HasSubstr("launch 1 over the mesh differs"));
+  }
 }
 
 TEST(JobWatch, AfterTheStallTimeout_FailsTheJobNamingTheAwaited) {

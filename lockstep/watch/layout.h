@@ -102,6 +102,7 @@ struct alignas(64) MeshLog {
   std::atomic<std::uint64_t> mesh;       ///< its fingerprint, the same on all processes; 0: not used
   std::atomic<TextId> processes;         ///< "0-3"
   std::atomic<std::uint32_t> unordered;  ///< several threads launched over it, so its order means nothing
+  std::atomic<std::uint32_t> unchecked;  ///< collectives do not compare what the processes launch over it
   std::atomic<std::uint64_t> launches;   ///< the number of launches that have begun
   std::array<Launch, kLaunches> log;     ///< number n is at n % kLaunches
 };

@@ -151,7 +151,8 @@ ThreadReport Reader::read_thread(const Thread& thread, Ticks now) {
 MeshReport Reader::read_mesh(const MeshLog& mesh, bool with_log) {
   MeshReport report{.mesh = mesh.mesh.load(std::memory_order_acquire),
                     .processes = text(mesh.processes.load(relaxed)),
-                    .unordered = mesh.unordered.load(relaxed) != 0};
+                    .unordered = mesh.unordered.load(relaxed) != 0,
+                    .unchecked = mesh.unchecked.load(relaxed) != 0};
   std::set<std::uint64_t> written;  // programs whose texts are in the log
   const auto read_launch = [&](std::uint64_t number, bool with_texts) -> std::optional<LaunchReport> {
     const Launch& launch = mesh.log[number % kLaunches];

@@ -59,6 +59,7 @@ bool claim(Memory& memory) {
     mesh.mesh = 0;
     mesh.launches = 0;
     mesh.unordered = 0;
+    mesh.unchecked = 0;
   }
   for (Group& group : memory.groups) group.group = 0;
   for (Link& link : memory.links) link.used = 0;
@@ -495,7 +496,7 @@ class MeshPlace {
   const void* thread_ = nullptr;  // of the last launch
 };
 
-MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes) {
+MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes, bool unchecked) {
   static std::mutex mutex;
   static auto& places = *new std::map<Fingerprint, std::unique_ptr<MeshPlace>>;
   Memory* const here = memory();
@@ -506,6 +507,7 @@ MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes) {
   const std::size_t index = places.size();
   MeshLog& log = here->meshes[index];
   log.processes = text(processes);
+  log.unchecked.store(unchecked ? 1 : 0, relaxed);
   log.mesh.store(mesh, std::memory_order_release);
   return (places[mesh] = std::make_unique<MeshPlace>(log, static_cast<std::uint32_t>(index + 1))).get();
 }

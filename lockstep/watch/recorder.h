@@ -87,8 +87,8 @@ Link* link_place(int process);
 class MeshPlace;
 
 /// The place of a mesh over several processes, the same for the same `mesh`; `processes` is "0-3". Null if
-/// there is no room left.
-MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes);
+/// there is no room left. `unchecked`: collectives over it do not compare what the processes launch.
+MeshPlace* mesh_place(Fingerprint mesh, std::string_view processes, bool unchecked = false);
 
 /// How readers identify a program.
 struct ProgramTexts {

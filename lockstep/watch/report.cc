@@ -38,7 +38,8 @@ void fields_of(Report& r, Field field) {
     field("what", r.what), field("text", r.text);
   } else if constexpr (std::is_same_v<T, MeshReport>) {
     field("mesh", r.mesh), field("processes", r.processes), field("unordered", r.unordered);
-    field("launches", r.launches), field("hash", r.hash), field("log", r.log);
+    field("unchecked", r.unchecked), field("launches", r.launches), field("hash", r.hash),
+        field("log", r.log);
   } else if constexpr (std::is_same_v<T, GroupReport>) {
     field("group", r.group), field("begun", r.begun);
   } else if constexpr (std::is_same_v<T, LinkReport>) {

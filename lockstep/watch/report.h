@@ -55,7 +55,7 @@ struct LaunchReport {
 struct MeshReport {
   std::uint64_t mesh = 0;
   std::string processes;  ///< "0-3"
-  bool unordered = false;
+  bool unordered = false, unchecked = false;
   std::uint64_t launches = 0, hash = 0;
   std::vector<LaunchReport> log;  ///< the last ones, ascending; only if they were requested
 };

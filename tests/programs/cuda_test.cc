@@ -189,6 +189,56 @@ TEST(Cuda, CollectivesBetweenProcesses_AreThePluginsOwn) {
   }
 }
 
+/// Process 1 launches the sum and the maximum in the other order; "later": after both did so in one order.
+LOCKSTEP_CHILD(launches_in_another_order) {
+  initialize();
+  const std::string when = testing::child_arguments().at(0);
+  const Mesh mesh = make_mesh({{"i", 4}});
+  const Array x = device_put(waves({8}), NamedSharding(mesh, P("i")));
+  const auto over = [&](auto f) {
+    return jit(shard_map(f, {.mesh = mesh, .in_specs = {P("i")}, .out_specs = {P()}}));
+  };
+  const auto total = over([](Array part) { return psum(part, "i"); });
+  const auto most = over([](Array part) { return pmax(part, "i"); });
+  const auto both = [&](bool swapped) {
+    if (swapped) most(x);
+    total(x);
+    if (!swapped) most(x);
+  };
+  const bool swapped = process_index() == 1;
+  if (when == "at first") {
+    say("told: " + test::error_of<DivergenceError>([&] { both(swapped); }));
+    say("again: " + test::error_of<DivergenceError>([&] { total(x); }));
+    std::_Exit(0);
+  }
+  both(false);
+  both(swapped);
+  if (when == "at exit") std::exit(0);
+  say("told: " + test::error_of<DivergenceError>([] { shutdown(); }));
+  std::_Exit(0);
+}
+
+TEST(Cuda, ProcessesThatLaunchInAnotherOrder_GetADivergenceError) {
+  for (const char* when : {"at first", "later", "at exit"}) {
+    SCOPED_TRACE(when);
+    testing::Variables env = on_gpus();
+    const testing::TemporaryFolder folder;
+    env["GPU_ON_CPU_FOLDER"] = folder.path();
+    const bool at_exit = std::string_view(when) == "at exit";
+    for (const auto& result : run_processes({.count = 2,
+                              .child = "launches_in_another_order",
+                              .arguments = {when},
+                              .env = env,
+                              .coordinator = true})) {
+      EXPECT_EQ(result.exit_code, at_exit ? 1 : 0) << result.log;
+      EXPECT_THAT(result.log,
+                  AllOf(HasSubstr("the processes launch different programs: launch "),
+                        HasSubstr(" over the mesh differs: process 0 of 2 launched "),
+                        HasSubstr(", but process 1 of 2 launched "), HasSubstr("psum"), HasSubstr("pmax")));
+    }
+  }
+}
+
 LOCKSTEP_CHILD(reads_what_failed) {
   initialize();
   Array x = array({1.f, 2.f});

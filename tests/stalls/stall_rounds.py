@@ -236,10 +236,12 @@ def judge_early(text, process):
 def judge_deadlock(fault, text, process, processes, status):
     # A process that skips a step comes to its end first, and waits there.
     left = fault == "skipped" and re.search(rf"all for process {process} .*{LEFT}", text)
-    if "they wait for each other" not in text and not left:
+    # Those that launch a program for the first time compare it; the others wait for each other.
+    compared = "the processes launch different programs: " in text
+    if "they wait for each other" not in text and not left and not compared:
         return "it is not said that they wait for each other"
     if status == 0 or "lockstep: the job failed" not in text:
-        return "the stall timeout did not end the job"
+        return "the difference did not end the job"
     last = text[text.rindex("lockstep: the job failed"):]
     # Either of two processes may be the one that differs.
     differs = rf"launch \d+ over the mesh differs: .*but process {process} of"

@@ -146,7 +146,8 @@ std::string find(const std::string& name) {
 /// The bytes that each member of the group brings to the n-th run of a call, in the order of the group.
 std::vector<std::string> exchange(std::uint64_t program, std::int64_t call, std::int64_t replica,
                                   const std::vector<std::int64_t>& members, const void* bytes, size_t size) {
-  static std::map<std::tuple<std::uint64_t, std::int64_t, std::int64_t>, long long> runs;
+  // A device may still wait in a collective when the process ends.
+  static auto& runs = *new std::map<std::tuple<std::uint64_t, std::int64_t, std::int64_t>, long long>;
   long long run;
   {
     std::lock_guard lock(mutex);

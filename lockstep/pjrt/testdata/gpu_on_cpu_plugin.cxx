@@ -36,8 +36,8 @@ namespace {
 const PJRT_Api* cpu = nullptr;
 PJRT_Api table;
 
-std::mutex mutex;
-std::set<const void*> refusals;
+auto& mutex = *new std::mutex;
+auto& refusals = *new std::set<const void*>;
 
 /// An error of this plugin's own; all others are the CPU plugin's.
 PJRT_Error* refuse(PJRT_Error_Code code, const std::string& message) {
@@ -90,7 +90,7 @@ struct Dictionary {
   void *get_arg = nullptr, *try_get_arg = nullptr, *put_arg = nullptr;
 } dictionary;
 long long node = 0, nodes = 1, programs = 0;
-std::set<long long> local_ids;  ///< as the CPU plugin numbers the devices
+auto& local_ids = *new std::set<long long>;  ///< as the CPU plugin numbers the devices
 
 PJRT_Error* put(const std::string& key, const std::string& value) {
   PJRT_KeyValuePutCallback_Args call{};
@@ -275,9 +275,9 @@ struct Meeting {
   std::vector<PJRT_Device*> devices;
   bool ran = false;
 };
-std::map<const PJRT_LoadedExecutable*, Meeting> meetings;
-std::set<const PJRT_Executable*> with_one_more;  ///< the descriptions of such programs
-std::map<PJRT_Device*, PJRT_Buffer*> streams;    ///< what the last run handed on
+auto& meetings = *new std::map<const PJRT_LoadedExecutable*, Meeting>;
+auto& with_one_more = *new std::set<const PJRT_Executable*>;  ///< the descriptions of such programs
+auto& streams = *new std::map<PJRT_Device*, PJRT_Buffer*>;    ///< what the last run handed on
 std::mutex launching;
 
 unsigned long long digest(const std::string& text) {
@@ -478,7 +478,7 @@ PJRT_Error* is_on_cpu(PJRT_Buffer_IsOnCpu_Args* args) {
 }
 
 /// Events that will not happen; destroyed, they would.
-std::set<const PJRT_Event*> never;
+auto& never = *new std::set<const PJRT_Event*>;
 
 PJRT_Error* event_destroy(PJRT_Event_Destroy_Args* args) {
   {
