@@ -7,8 +7,8 @@
   - Headers directly in lockstep/ (<lockstep/lockstep.h>) gather the layers; no layer includes them.
   - cli/, examples/, benchmarks/ and tests/ stand on top, and only include their own folder besides; benchmarks/ and
     tests/ also the models of examples/, and tests/ the tool's headers.
-  - A folder of cli/ includes only itself and folders listed before it (set(cli_folders ...) in cli/CMakeLists.txt is
-    the list); tests of the tool include any, and only they include cli/testing/.
+  - Where the CMakeLists.txt of a layer or of cli/ has a set(folders ...), each of its folders includes only itself and
+    folders listed before it; files beside the folders and tests include any. Only tests include a folder testing/.
   - Project includes are written from the root: "lockstep/base/error.h", never relative to the file.
   - A header that shows gRPC, protobuf or PJRT is its folder's own: no other folder may include it, not even
     through another header.
@@ -39,25 +39,31 @@ def layers_of(root):
     return found.group(1).split()
 
 
-def cli_folders_of(root):
-    if not (root / "cli" / "CMakeLists.txt").exists():
-        return []
-    found = re.search(r"set\(cli_folders\s+([^)]*)\)", (root / "cli" / "CMakeLists.txt").read_text())
-    return found.group(1).split() if found else sys.exit("check_includes: no set(cli_folders ...) in cli/CMakeLists.txt")
+def ordered_folders(root):
+    """The folders within a layer or cli/, by its path, where they have an order."""
+    found = {}
+    for path in (root / "cli" / "CMakeLists.txt", *sorted(root.glob("lockstep/*/CMakeLists.txt"))):
+        order = re.search(r"^set\(folders\s+([^)]*)\)", path.read_text(), re.M) if path.exists() else None
+        if order:
+            found[str(path.parent.relative_to(root))] = order.group(1).split()
+    return found
 
 
-def complaint_in_cli(path, included, folders):
-    """Why a file of the tool may not include another one; None where it may."""
-    if path == "cli/main.cc" or path.endswith("_test.cc") or path.startswith("cli/testing/"):
-        return None
-    here, there = path.split("/")[1], included.split("/")[1]
-    if there == "testing":
-        return "is for tests"
-    for folder in (here, there):
-        if folder not in folders:
-            return f"is in cli/{folder} or used there, which is not in cli/CMakeLists.txt's list of folders"
-    if folders.index(there) > folders.index(here):
-        return f"points up: cli/{here} < cli/{there}"
+def complaint_within(path, included, ordered):
+    """Why a file may not include another one of its own layer, or of cli/; None where it may."""
+    for parent, folders in ordered.items():
+        if not included.startswith(parent + "/"):
+            continue
+        here, there = (name[len(parent) + 1:].split("/") for name in (path, included))
+        if len(here) == 1 or here[0] == "testing" or re.search(r"_test\.(cc|h)$", path):
+            return None
+        if there[0] == "testing":
+            return "is for tests"
+        for folder in (here[0], there[0]):
+            if folder not in folders:
+                return f"is in {parent}/{folder} or used there, which is not in its CMakeLists.txt's list of folders"
+        if folders.index(there[0]) > folders.index(here[0]):
+            return f"points up: {parent}/{here[0]} < {parent}/{there[0]}"
     return None
 
 
@@ -121,7 +127,7 @@ def public_headers(includes):
     return found
 
 
-def complaint(path, bracket, included, layers, cli_folders, foreign, includes):
+def complaint(path, bracket, included, layers, ordered, foreign, includes):
     """Why `path` may not include `included`; None where it may."""
     here = folder_of(path)
     is_test = re.search(r"(_test\.cc|(^|/)test_\w+\.h)$", path) is not None or here == "tests"
@@ -135,9 +141,9 @@ def complaint(path, bracket, included, layers, cli_folders, foreign, includes):
     there = folder_of(included)
     if included in foreign and there != here:
         return f"shows {foreign[included]}, so only {there}/ may include it"
-    if there == here == "cli":
-        return complaint_in_cli(path, included, cli_folders)
-    if there == here or here in TOPS and there in (*layers, "lockstep"):
+    if there == here:
+        return complaint_within(path, included, ordered)
+    if here in TOPS and there in (*layers, "lockstep"):
         return None
     below_tests = {"benchmarks": ("examples",), "tests": ("examples", "cli")}.get(here, ())
     if there in below_tests and included.endswith(".h"):
@@ -161,7 +167,7 @@ def complaint(path, bracket, included, layers, cli_folders, foreign, includes):
 
 
 def check(root):
-    layers, cli_folders = layers_of(root), cli_folders_of(root)
+    layers, ordered = layers_of(root), ordered_folders(root)
     includes = includes_of(root)
     foreign = foreign_headers(includes)
     complaints = []
@@ -170,7 +176,7 @@ def check(root):
                        f"{LARGE[included]}" for number, _, included in includes[path] if included in LARGE]
     for path, lines in includes.items():
         for number, bracket, included in lines:
-            why = complaint(path, bracket, included, layers, cli_folders, foreign, includes)
+            why = complaint(path, bracket, included, layers, ordered, foreign, includes)
             if why:
                 complaints.append(f"{path}:{number}: include of {included} {why}")
     return complaints
@@ -179,17 +185,18 @@ def check(root):
 def self_test():
     good = {
         "CMakeLists.txt": "foreach(layer base coordination pjrt array\n  testing)\nendforeach()\n",
-        "cli/CMakeLists.txt": "set(cli_folders base hosts\n  run)\n",
+        "cli/CMakeLists.txt": "set(folders base hosts\n  run)\n",
+        "lockstep/coordination/CMakeLists.txt": "set(folders protocol server)\n",
         "lockstep/lockstep.h": '#include "lockstep/array/array.h"\n',
         "lockstep/base/error.h": "#include <string>\n",
         "lockstep/base/error_test.cc": '#include "lockstep/testing/processes.h"\n#include <gtest/gtest.h>\n',
-        "lockstep/coordination/wire.h": '#include <grpcpp/grpcpp.h>\n',
-        "lockstep/coordination/server.h": '#include "lockstep/base/error.h"\n',
-        "lockstep/coordination/server.cc": '#include "lockstep/coordination/wire.h"\n',
+        "lockstep/coordination/protocol/wire.h": '#include <grpcpp/grpcpp.h>\n',
+        "lockstep/coordination/server/server.h": '#include "lockstep/base/error.h"\n',
+        "lockstep/coordination/server/server.cc": '#include "lockstep/coordination/protocol/wire.h"\n',
         "lockstep/pjrt/api.h": '#include "xla/pjrt/c/pjrt_c_api.h"\n',
         "lockstep/pjrt/detail.h": '#include "lockstep/pjrt/api.h"\n',
         "lockstep/array/array.h": '#include "lockstep/base/error.h"\n',
-        "lockstep/testing/processes.h": '#include "lockstep/coordination/server.h"\n',
+        "lockstep/testing/processes.h": '#include "lockstep/coordination/server/server.h"\n',
         "lockstep/base/test_x.h": '#include "lockstep/testing/processes.h"\n',
         "examples/psum.cc": "#include <lockstep/lockstep.h>\n",
         "examples/model.h": "#include <lockstep/lockstep.h>\n",
@@ -213,10 +220,12 @@ def self_test():
         ("lockstep/array/x.cc", '#include "lockstep/lockstep.h"\n', "gathers the layers"),
         ("lockstep/array/x.cc", '#include "lockstep/pjrt/api.h"\n', "shows xla/pjrt/c/pjrt_c_api.h"),
         ("lockstep/array/x.cc", '#include "lockstep/pjrt/detail.h"\n', "shows xla/pjrt/c/pjrt_c_api.h"),
-        ("cli/x.cc", '#include "lockstep/coordination/wire.h"\n', "shows grpcpp/grpcpp.h"),
+        ("cli/x.cc", '#include "lockstep/coordination/protocol/wire.h"\n', "shows grpcpp/grpcpp.h"),
         ("lockstep/array/x.cc", '#include "cli/run.h"\n', "does not exist"),
         ("cli/hosts/x.cc", '#include "cli/run/job.h"\n', "points up: cli/hosts < cli/run"),
         ("cli/run/x.cc", '#include "cli/testing/tool.h"\n', "is for tests"),
+        ("lockstep/coordination/protocol/x.cc", '#include "lockstep/coordination/server/server.h"\n',
+         "points up: lockstep/coordination/protocol < lockstep/coordination/server"),
         ("cli/extra/x.cc", '#include "cli/run/job.h"\n', "list of folders"),
         ("cli/x.cc", '#include "examples/model.h"\n', "above all layers"),
         ("tests/x.cc", '#include "examples/psum.cc"\n', "above all layers"),

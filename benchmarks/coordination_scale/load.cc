@@ -27,9 +27,9 @@
 
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
-#include "lockstep/coordination/address.h"
-#include "lockstep/coordination/credential.h"
-#include "lockstep/coordination/proved_socket.h"
+#include "lockstep/coordination/client/proved_socket.h"
+#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/credential.h"
 
 namespace {
 

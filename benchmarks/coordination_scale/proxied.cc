@@ -25,9 +25,9 @@
 
 #include "coordination.pb.h"
 #include "job.pb.h"
-#include "lockstep/coordination/address.h"
-#include "lockstep/coordination/calls.h"
-#include "lockstep/coordination/relay_client.h"
+#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/protocol/calls.h"
+#include "lockstep/coordination/proxy/relay_client.h"
 
 namespace {
 

@@ -20,8 +20,8 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/options.h"
-#include "lockstep/coordination/credential.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/server/server.h"
 
 namespace lockstep::cli {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "cli/testing/tool.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/processes.h"
 
 // `lockstep coordinator` as a process, and clients of it in this one.

@@ -27,7 +27,7 @@
 #include "cli/stacks/json.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/host_proxy.h"
+#include "lockstep/coordination/proxy/host_proxy.h"
 
 namespace lockstep::cli {
 namespace {

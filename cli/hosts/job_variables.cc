@@ -11,7 +11,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/base/options.h"
-#include "lockstep/coordination/host_proxy.h"
+#include "lockstep/coordination/proxy/host_proxy.h"
 #include "lockstep/watch/memory.h"
 
 namespace lockstep::cli {

@@ -22,7 +22,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/coordination/graces.h"
+#include "lockstep/coordination/protocol/graces.h"
 
 namespace lockstep::cli {
 

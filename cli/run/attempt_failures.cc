@@ -13,7 +13,7 @@
 #include "cli/run/attempt_impl.h"
 #include "cli/run/failure_report.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/graces.h"
+#include "lockstep/coordination/protocol/graces.h"
 
 // The failures of an attempt, the processes that it waits for, and its end.
 namespace lockstep::cli {

@@ -17,7 +17,7 @@
 #include "cli/run/job_hosts.h"
 #include "cli/run/job_stacks.h"
 #include "cli/run/job_trace.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/watch/job_watch.h"
 
 /// For the sources of an attempt: attempt.cc starts the processes and takes in what comes from them,

@@ -14,7 +14,7 @@
 
 #include "cli/testing/tool.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 
 // Whom `lockstep run` blames: to whom it happened first, in whatever order the processes end because of it.
 // LOCKSTEP_TEST_JOBS=N starts N jobs of each kind.

@@ -18,7 +18,7 @@
 #include "cli/testing/reports.h"
 #include "cli/testing/tool.h"
 #include "lockstep/base/text.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/outside_texts.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"

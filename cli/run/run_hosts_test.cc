@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "cli/testing/tool.h"
-#include "lockstep/coordination/host_proxy.h"
+#include "lockstep/coordination/proxy/host_proxy.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cli/testing/tool.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/temporary_folder.h"
 
 // Jobs of days: hosts that are lost and come back, restarts that wait, and what is said meanwhile.

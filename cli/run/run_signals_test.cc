@@ -12,7 +12,7 @@
 #include "cli/base/outcome.h"
 #include "cli/base/signals.h"
 #include "cli/testing/tool.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/process_logs.h"
 
 // Tests of signals to `lockstep run`, and of what its parent leaves it: ignored signals, children.

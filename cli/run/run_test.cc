@@ -18,7 +18,7 @@
 #include "cli/testing/tool.h"
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/processes.h"
 

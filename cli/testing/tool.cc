@@ -13,7 +13,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/host_proxy.h"
+#include "lockstep/coordination/proxy/host_proxy.h"
 #include "lockstep/testing/process_logs.h"
 
 namespace lockstep::cli {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/testing/processes.h"
 
 // Shared by the tests of the tool with real processes.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/client/key_value_store.h"
 
 /// The communication of a job's processes when they save or restore together.
 namespace lockstep::checkpoint {

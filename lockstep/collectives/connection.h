@@ -10,7 +10,7 @@
 #include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/peer_messages.h"
-#include "lockstep/coordination/tls.h"
+#include "lockstep/coordination/tls/tls.h"
 
 namespace lockstep::collectives {
 

@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/collectives/test_descriptors.h"
-#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/identity/proof.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep::collectives {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/client/key_value_store.h"
 
 namespace lockstep::collectives {
 

@@ -13,7 +13,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/tls.h"
+#include "lockstep/coordination/tls/tls.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -14,7 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/network.h"
 #include "lockstep/collectives/test_world.h"
-#include "lockstep/coordination/tls.h"
+#include "lockstep/coordination/tls/tls.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/rounds.h"
 

@@ -18,7 +18,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file_descriptor.h"
 #include "lockstep/collectives/interfaces.h"
-#include "lockstep/coordination/tls.h"
+#include "lockstep/coordination/tls/tls.h"
 #include "lockstep/testing/certificates.h"
 #include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"

@@ -16,7 +16,7 @@
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/collectives/world.h"
-#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/identity/proof.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -11,7 +11,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/collectives/connection.h"
-#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/identity/proof.h"
 
 namespace lockstep::collectives {
 namespace {

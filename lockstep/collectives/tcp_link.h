@@ -20,8 +20,8 @@
 #include "lockstep/collectives/confirmations.h"
 #include "lockstep/collectives/forked_child.h"
 #include "lockstep/collectives/tcp_inbox.h"
-#include "lockstep/coordination/tls.h"
-#include "lockstep/coordination/tls_stream.h"
+#include "lockstep/coordination/tls/tls.h"
+#include "lockstep/coordination/tls/tls_stream.h"
 
 namespace lockstep::collectives {
 

@@ -10,8 +10,8 @@
 
 #include "lockstep/base/options.h"
 #include "lockstep/collectives/network.h"
-#include "lockstep/coordination/identity.h"
-#include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/client/key_value_store.h"
+#include "lockstep/coordination/identity/identity.h"
 
 namespace lockstep::collectives {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/custom_derivative.h"
 #include "lockstep/jit/debug.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/collectives/handouts.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"

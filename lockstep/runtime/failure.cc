@@ -14,7 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/options.h"
-#include "lockstep/coordination/graces.h"
+#include "lockstep/coordination/protocol/graces.h"
 #include "lockstep/runtime/preemption.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/watch/recorder.h"

@@ -18,7 +18,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/pjrt/plugin.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/failure_watch.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 
 namespace lockstep::runtime {
 

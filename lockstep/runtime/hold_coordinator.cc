@@ -7,8 +7,8 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/address.h"
-#include "lockstep/coordination/holder.h"
+#include "lockstep/coordination/client/serves_already.h"
+#include "lockstep/coordination/identity/address.h"
 
 namespace lockstep::runtime {
 std::string coordinator_bind_address(const Settings& settings, const coordination::ClientOptions& client) {
@@ -35,8 +35,8 @@ coordination::ServerOptions server_options(const Settings& settings, std::string
 std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
     const Settings& settings, const coordination::ClientOptions& client) {
   if (settings.coordinator_bind_address.empty()) return nullptr;
-  std::string holder;
-  if (coordination::serves_already(client, &holder)) {
+  std::string found;
+  if (coordination::serves_already(client, &found)) {
     logging::info("joining the coordinator that already serves at {}", client.address);
     return nullptr;
   }
@@ -56,7 +56,7 @@ std::unique_ptr<coordination::CoordinationServer> hold_coordinator(
     const bool by_hand = cluster == "explicit" || cluster == "arguments";
     fail<InitializationError>(
         "[initialize] process 0 of {}, cluster {}: {}{}{}", client.num_processes, cluster, error.what(),
-        holder.empty() ? "" : fmt::format("; what listens at {} {}", client.address, holder),
+        found.empty() ? "" : fmt::format("; what listens at {} {}", client.address, found),
         by_hand ? "" : "; LOCKSTEP_COORDINATOR_PORT, on all processes, says which");
   }
   return server;

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/coordination/client.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/client/client.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/runtime/settings.h"
 
 namespace lockstep::runtime {

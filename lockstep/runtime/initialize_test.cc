@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/testing/processes.h"

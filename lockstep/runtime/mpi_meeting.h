@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/runtime/settings.h"
 
 namespace lockstep::runtime {

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/system.h"
-#include "lockstep/coordination/key_value_store.h"
+#include "lockstep/coordination/client/key_value_store.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/runtime/platforms/platform.h"
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/runtime/initialize.h"
 #include "lockstep/runtime/platforms/cuda.h"

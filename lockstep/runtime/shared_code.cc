@@ -10,7 +10,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/handouts.h"
-#include "lockstep/coordination/proof.h"
+#include "lockstep/coordination/identity/proof.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 #include "lockstep/watch/reader.h"
 
 namespace lockstep::runtime {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/coordination/identity.h"
+#include "lockstep/coordination/identity/identity.h"
 
 namespace lockstep::testing {
 

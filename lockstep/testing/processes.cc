@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/testing/child_protocol.h"
 #include "lockstep/testing/process_logs.h"
 #include "lockstep/testing/spawn.h"

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/testing/processes.h"
 
 namespace lockstep {

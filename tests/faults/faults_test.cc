@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "lockstep/base/host_name.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/inventory.h"
 #include "lockstep/testing/isolation.h"

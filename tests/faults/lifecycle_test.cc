@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "lockstep/coordination/client.h"
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/client/client.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/inventory.h"
 #include "lockstep/testing/isolation.h"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/client.h"
-#include "lockstep/coordination/holder.h"
+#include "lockstep/coordination/client/client.h"
+#include "lockstep/coordination/client/serves_already.h"
 
 using namespace lockstep;
 using namespace lockstep::coordination;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/coordination/greeting.h"
+#include "lockstep/coordination/identity/greeting.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/coordination/expand.h"
-#include "lockstep/coordination/http_refusal.h"
+#include "lockstep/coordination/server/expand.h"
+#include "lockstep/coordination/server/http_refusal.h"
 #include "lockstep/testing/gzip.h"
 #include "tests/parsers/fuzz.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops with collectives, and lines printed within them, over the devices of several processes.
 
-#include "lockstep/coordination/server.h"
+#include "lockstep/coordination/server/server.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/debug.h"
 #include "lockstep/jit/pmap.h"

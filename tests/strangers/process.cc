@@ -17,7 +17,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/world.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 
 namespace {
 
