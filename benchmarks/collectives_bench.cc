@@ -22,8 +22,8 @@
 #include "lockstep/base/scratch_folder.h"
 #include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
-#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
+#include "lockstep/testing/folder_key_value_store.h"
 
 extern char** environ;
 
@@ -115,7 +115,7 @@ int be_member(const Options& options) {
     CPU_SET(options.index % std::thread::hardware_concurrency(), &one);
     sched_setaffinity(0, sizeof one, &one);
   }
-  FolderStore store(options.folder);
+  testing::FolderKeyValueStore store(options.folder);
   std::vector<int> devices, processes;
   for (int i = 0; i < options.processes; ++i) devices.push_back(i), processes.push_back(i);
   auto world = World::create({.process_index = options.index,

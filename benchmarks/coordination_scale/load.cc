@@ -28,8 +28,8 @@
 #include "coordination.grpc.pb.h"
 #include "job.grpc.pb.h"
 #include "lockstep/coordination/client/proved_socket.h"
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace {
 

@@ -25,7 +25,7 @@
 
 #include "coordination.pb.h"
 #include "job.pb.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/protocol/calls.h"
 #include "lockstep/coordination/proxy/relay_client.h"
 

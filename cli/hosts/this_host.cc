@@ -18,7 +18,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/text.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace lockstep::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/options.h"
 #include "lockstep/base/text.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace lockstep::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace lockstep::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/uses.h"
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::internal {
 namespace {

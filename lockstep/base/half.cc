@@ -31,6 +31,26 @@ float f8_e4m3fn_value(std::uint8_t bits) {
 
 float f8_e5m2_value(std::uint8_t bits) { return f16_value(static_cast<std::uint16_t>(bits << 8)); }
 
+std::uint16_t f16_bits(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
+  bits &= 0x7FFF'FFFF;
+  if (std::isnan(value)) return sign | 0x7E00;
+  if (bits >= 0x477F'F000) return sign | 0x7C00;  // 65520, half of the way to 2^16, and more
+  if (bits < 0x3880'0000) {                       // below 2^-14: the last bit of a number near 1/2 is 2^-24
+    const float sum = std::bit_cast<float>(bits) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3F00'0000));
+  }
+  bits += 0xFFF + (bits >> 13 & 1);
+  return static_cast<std::uint16_t>(sign | (bits - 0x3800'0000) >> 13);
+}
+
+std::uint16_t bf16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
 namespace {
 
 /// The bits without the sign of a number with `digits` bits of fraction and this bias, of a finite magnitude;

@@ -20,6 +20,8 @@ float f8_e5m2_value(std::uint8_t bits);
 
 /// The bits of the number next to the value, of two the even one. Beyond the largest number it is an
 /// infinity, or, of f8_e4m3fn, a NaN, as XLA and NumPy's ml_dtypes have it.
+std::uint16_t f16_bits(float value);
+std::uint16_t bf16_bits(float value);
 std::uint8_t f8_e4m3fn_bits(float value);
 std::uint8_t f8_e5m2_bits(float value);
 

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/rounds/algorithm.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/processes.h"
@@ -111,7 +110,7 @@ void expect_what_it_is(World& world, Kind kind, int device) {
 }
 
 LOCKSTEP_CHILD(goes_every_way) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   each_algorithm([&](Kind kind, Algorithm algorithm) {
     SCOPED_TRACE(std::string(name_of(kind)) + " by " + std::string(name_of(algorithm)));
     const auto world = world_with(store, kind, algorithm);
@@ -145,7 +144,7 @@ TEST(AlgorithmsBetweenHosts, SeveralMembersOnEachHost_ComputeTheCollective) {
 }
 
 LOCKSTEP_CHILD(has_ways_of_its_own) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   WorldOptions options = child_options(store, 1, /*hosts=*/2);
   if (testing::child_index() == 1) options.algorithms = "all-reduce=ring";
   const auto world = World::create(std::move(options));

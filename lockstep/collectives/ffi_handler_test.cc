@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/registry.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/pjrt/buffer.h"
@@ -190,7 +189,7 @@ TEST(ProgramRegistry, RefusesGroupsThatDoNotFitTheMesh) {
 TEST(ProgramRegistry, KeepsOnlyTheGroupsOfThisProcess) {
   constexpr int kProcesses = 10'000, kGroup = 8, kCollectives = 20;
   const testing::TemporaryFolder folder;
-  FolderStore store(folder.path());
+  FolderKeyValueStore store(folder.path());
   WorldOptions options{.process_index = 5000,
                        .process_count = kProcesses,
                        .interface = "lo",

@@ -184,7 +184,7 @@ void forge(coordination::KeyValueStore& store, const WorldOptions& options, cons
 }
 
 LOCKSTEP_CHILD(hears_what_is_no_message) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   for (const int hosts : {1, 2}) {
     for (std::size_t i = 0; i < std::size(kSaid); ++i) {
       WorldOptions options = child_options(store, 1, hosts);

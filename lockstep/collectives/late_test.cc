@@ -172,7 +172,7 @@ constexpr int kOther = 12;  ///< MiB of buffers of an operation
 /// Process 1 comes late to each kind of operation. Of several members on each host, all of the second host
 /// do.
 LOCKSTEP_CHILD(comes_late) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   const int rank = testing::child_index(), n = testing::child_count();
   WorldOptions options = child_options(store, 1, /*hosts=*/2);
   options.unexpected_messages_mib = kMost;
@@ -220,7 +220,7 @@ TEST(LateReceivers, StayWithinTheLimit_InEachKindOfCollective) {
 
 /// The one that waits to send hears of the death of the late one.
 LOCKSTEP_CHILD(dies_before_it_comes) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   const auto world = World::create(child_options(store, 1, /*hosts=*/2));
   Communicator& communicator = world->communicator({0, 1});
   const auto permute = [&](std::int64_t count) {

@@ -85,7 +85,7 @@ class PeersOnHosts : public ::testing::Test {
 };
 
 LOCKSTEP_CHILD(meets_the_other_and_sees_it_die) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   Job job(options_of(store), [] {});
   const int other = 1 - testing::child_index();
   job.peers().wait_connected(other, [] {});
@@ -114,7 +114,7 @@ TEST_F(PeersOnHosts, WithEachKindOfSecurity_MeetAndSeeADeathAtOnce) {
 }
 
 LOCKSTEP_CHILD(says_why_it_does_not_meet_the_other) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   const auto start = steady_clock::now();
   const int other = 1 - testing::child_index();
   std::unique_ptr<Job> job;
@@ -184,7 +184,7 @@ TEST_F(PeersOnHosts, AnExpiredCertificate_IsNamedByItsOwner) {
 
 // Strangers.
 
-SocketAddress address_of(FolderStore& store, int process) {
+SocketAddress address_of(FolderKeyValueStore& store, int process) {
   return *SocketAddress::parse(
       Address::decode(store.get("lockstep/collectives/test/" + std::to_string(process), milliseconds(30'000)))
           .control);
@@ -212,7 +212,7 @@ constexpr int kFlood = 1000;
 
 /// Process 0 is called by a flood, and process 1 both makes the flood and is the one who must come in.
 LOCKSTEP_CHILD(comes_in_though_many_connect_who_say_nothing) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   if (testing::child_index() == 0) {
     const std::ptrdiff_t before = count_descriptors();
     allow_descriptors(static_cast<rlim_t>(before) + kMostStrangers + 100);
@@ -268,7 +268,7 @@ TEST_F(PeersOnHosts, AmongManyStrangers_MeetInTime) {
 
 /// Strangers come all the time, and faster than they are let go; and this process has hardly any descriptors.
 LOCKSTEP_CHILD(comes_in_though_strangers_never_end) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   const int self = testing::child_index();
   if (self == 0) allow_descriptors(static_cast<rlim_t>(count_descriptors()) + 30);
   Job job(options_of(store), [] {});
@@ -302,7 +302,7 @@ TEST_F(PeersOnHosts, UnderEndlessStrangers_MeetWithTheLastDescriptors) {
 }
 
 LOCKSTEP_CHILD(lets_a_silent_stranger_go) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   WorldOptions options = options_of(store);
   options.interface = "lo";
   options.process_count = 2;
@@ -329,7 +329,7 @@ TEST_F(PeersOnHosts, ASilentStranger_IsDisconnectedAfterTheTimeToProve) {
 
 /// Somebody else has the port of a process that has ended, and hangs up.
 LOCKSTEP_CHILD(calls_one_who_always_hangs_up) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   if (testing::child_index() == 0) {
     FileDescriptor listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     SocketAddress own = *SocketAddress::parse("127.0.0.1:0");

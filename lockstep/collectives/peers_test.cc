@@ -112,7 +112,7 @@ TEST(World, ACommunicator_HoldsNoDescriptor) {
 }
 
 LOCKSTEP_CHILD(comes_late_to_its_first_sums) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   WorldOptions options = child_options(store);
   options.timeout = milliseconds(800);
   const int process = options.process_index;
@@ -158,12 +158,12 @@ TEST(Segment, WithMoreMembersThanPartsOfAChunk_IsRefused) {
   EXPECT_THROW(Segment::create(Segment::kMostMembers + 1), Error);
 }
 
-class CountingStore : public FolderStore {
+class CountingStore : public FolderKeyValueStore {
  public:
-  using FolderStore::FolderStore;
+  using FolderKeyValueStore::FolderKeyValueStore;
   std::string get(const std::string& key, milliseconds timeout) override {
     ++gets;
-    return FolderStore::get(key, timeout);
+    return FolderKeyValueStore::get(key, timeout);
   }
   std::atomic<int> gets = 0;
 };
@@ -216,11 +216,11 @@ TEST(Handouts, ArriveFromAnotherProcess_WithinAHostAndBetweenHosts) {
 }
 
 /// A store after whose first answer this process can have no more descriptors.
-class LastWords : public FolderStore {
+class LastWords : public FolderKeyValueStore {
  public:
-  using FolderStore::FolderStore;
+  using FolderKeyValueStore::FolderKeyValueStore;
   std::string get(const std::string& key, milliseconds timeout) override {
-    std::string value = FolderStore::get(key, timeout);
+    std::string value = FolderKeyValueStore::get(key, timeout);
     none_.emplace();
     return value;
   }
@@ -333,7 +333,7 @@ TEST(ProcessThatAcceptsNoConnection, IsWaitedForUntilItDoes_WithoutDelayingTheJo
 
 TEST(ConnectionsThatDoNotSayWhoTheyAre, BeyondTheLimit_AreClosed_AndAPeerStillConnects) {
   const testing::TemporaryFolder folder;
-  FolderStore store(folder.path());
+  FolderKeyValueStore store(folder.path());
   const WorldOptions options = one_of_two(0, store);
   Job job(options, [] {});
   std::vector<FileDescriptor> strangers;
@@ -356,7 +356,7 @@ TEST(ConnectionsThatDoNotSayWhoTheyAre, BeyondTheLimit_AreClosed_AndAPeerStillCo
 }
 
 LOCKSTEP_CHILD(waits_in_a_ring_with_many_groups) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   const WorldOptions options = child_options(store);
   const int process = options.process_index, other = 1 - process;
   Job job(options, [] {});
@@ -387,7 +387,7 @@ TEST(ProcessesOfManyGroups, ThatWaitInARing_FindIt) {
 // A wait that the launcher sees must still last: the process may work for long in the same operation.
 TEST(LongWait, ThatHasEnded_IsNotReportedAnyMore) {
   const testing::TemporaryFolder folder;
-  FolderStore store(folder.path());
+  FolderKeyValueStore store(folder.path());
   Job job(one_of_two(0, store), [] {});
   watch::Reader reader(*watch::memory());
   const auto waits = [&] {
@@ -447,7 +447,7 @@ TEST(ProcessOnSeveralHosts, ThatRunsEverNewPrograms_DoesNotGrow) {
 
 /// A peer that has done its part leaves during Job::check_peer: a window of a few instructions in a real job.
 LOCKSTEP_CHILD(sees_a_peer_leave_that_has_done_its_part) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   WorldOptions options = child_options(store);
   if (options.process_index == 1) {
     Job job(options, [] {});

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/test_sums.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/testing/processes.h"
@@ -107,7 +106,7 @@ void expect_rounded_once(World& world, int members) {
 }
 
 LOCKSTEP_CHILD(sums_narrow_floats) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   for (const Hosts& hosts : kLayouts) {
     SCOPED_TRACE(hosts.name);
     const auto world = world_on(store, hosts, /*reproducible=*/false);
@@ -202,7 +201,7 @@ void expect_maximum(World& world) {
 }
 
 LOCKSTEP_CHILD(sums_in_one_order) {
-  FolderStore store(shared_folder());
+  FolderKeyValueStore store(shared_folder());
   for (const Hosts& hosts : kLayouts) {
     SCOPED_TRACE(hosts.name);
     const auto world = world_on(store, hosts, /*reproducible=*/true);

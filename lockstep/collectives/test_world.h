@@ -10,10 +10,12 @@
 
 #include "lockstep/collectives/arena.h"
 #include "lockstep/collectives/communicator.h"
-#include "lockstep/collectives/folder_store.h"
 #include "lockstep/collectives/world.h"
+#include "lockstep/testing/folder_key_value_store.h"
 
 namespace lockstep::collectives {
+
+using testing::FolderKeyValueStore;
 
 /// The distribution of a test's devices: device d belongs to process d / devices_per_process, and the
 /// processes are distributed evenly over hosts, in order. Several hosts are simulated on this one.
@@ -59,7 +61,7 @@ class ChildWorld {
   int process() const { return world_->options().process_index; }
 
  private:
-  FolderStore store_;
+  FolderKeyValueStore store_;
   std::unique_ptr<World> world_;
 };
 

@@ -115,15 +115,15 @@ class Eavesdropper {
 };
 
 /// Publishes the mailboxes of a process as those of the eavesdropper.
-class TappedStore : public FolderStore {
+class TappedStore : public FolderKeyValueStore {
  public:
-  explicit TappedStore(Eavesdropper& tap) : FolderStore(shared_folder()), tap_(tap) {}
+  explicit TappedStore(Eavesdropper& tap) : FolderKeyValueStore(shared_folder()), tap_(tap) {}
 
   void set(const std::string& key, const std::string& value, bool allow_overwrite) override {
-    if (!key.ends_with("/1")) return FolderStore::set(key, value, allow_overwrite);
+    if (!key.ends_with("/1")) return FolderKeyValueStore::set(key, value, allow_overwrite);
     Address address = Address::decode(value);
     for (auto& [device, lane] : address.lanes) lane = tap_.instead_of(lane);
-    FolderStore::set(key, address.encode(), allow_overwrite);
+    FolderKeyValueStore::set(key, address.encode(), allow_overwrite);
   }
 
  private:
@@ -152,7 +152,7 @@ LOCKSTEP_CHILD(says_what_is_secret) {
   Eavesdropper tap(-1);
   {
     TappedStore tapped(tap);
-    FolderStore plain(shared_folder());
+    FolderKeyValueStore plain(shared_folder());
     const bool is_tapped = testing::child_index() == 1;
     const auto world = World::create(
         child_options(is_tapped ? static_cast<coordination::KeyValueStore&>(tapped) : plain, 1, 2));
@@ -180,7 +180,7 @@ TEST(OnTheWay, EncryptedArrays_CannotBeRead) {
 LOCKSTEP_CHILD(hears_what_was_changed) {
   Eavesdropper tap(std::stol(testing::child_arguments().at(0)));
   TappedStore tapped(tap);
-  FolderStore plain(shared_folder());
+  FolderKeyValueStore plain(shared_folder());
   const bool is_tapped = testing::child_index() == 1;
   const auto world = World::create(
       child_options(is_tapped ? static_cast<coordination::KeyValueStore&>(tapped) : plain, 1, 2));

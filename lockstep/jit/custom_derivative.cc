@@ -13,7 +13,7 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 #include "lockstep/transforms/remat_policy.h"
 
 namespace lockstep::internal {

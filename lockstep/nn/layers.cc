@@ -9,7 +9,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/random/distributions.h"
 

@@ -8,7 +8,7 @@
 #include "lockstep/nn/layer_arrays.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/tree/paths.h"
 

@@ -12,8 +12,8 @@
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/collectives.h"
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/nested_primitives.h"
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::nn {

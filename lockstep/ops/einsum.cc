@@ -10,7 +10,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/dot_general.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/array/array.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 
 namespace lockstep {
 

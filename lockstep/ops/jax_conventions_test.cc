@@ -10,7 +10,7 @@
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linalg.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/sorting.h"
 #include "lockstep/ops/statistics.h"

@@ -9,7 +9,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linalg_internal.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/rearrange.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/primitives/decompositions.h"

@@ -13,7 +13,7 @@
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linalg.h"
 #include "lockstep/ops/linalg_internal.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/sorting.h"

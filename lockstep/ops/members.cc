@@ -2,7 +2,7 @@
 // Array's members that are operations.
 
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
 

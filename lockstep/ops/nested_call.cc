@@ -13,8 +13,8 @@
 #include "lockstep/program/axis_sets.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/elementwise.h"
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/inline.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::internal {
 namespace {

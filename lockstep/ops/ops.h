@@ -13,7 +13,7 @@
 #include "lockstep/ops/fft.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/linalg.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/rearrange.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"

@@ -3,7 +3,7 @@
 
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/test_values.h"
 
 namespace lockstep {

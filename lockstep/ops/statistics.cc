@@ -13,7 +13,7 @@
 #include "lockstep/ops/complex.h"
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/shape.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include "lockstep/ops/linalg_internal.h"
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/program/primitives/elementwise.h"
-#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::linalg::internal {
 

@@ -16,7 +16,7 @@
 #include "lockstep/ops/special.h"
 #include "lockstep/random/gamma_derivative.h"
 #include "lockstep/random/words.h"
-#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::random {
 namespace {

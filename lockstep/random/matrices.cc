@@ -8,7 +8,7 @@
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/linalg.h"
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 #include "lockstep/ops/rearrange.h"
 #include "lockstep/random/words.h"
 

@@ -17,7 +17,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/coordination/client/serves_already.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 namespace lockstep::runtime {
 std::string coordinator_bind_address(const Settings& settings, const coordination::ClientOptions& client) {

@@ -11,8 +11,8 @@
 #include "lockstep/base/hex.h"
 #include "lockstep/collectives/interfaces.h"
 #include "lockstep/collectives/world.h"
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/topology.h"
 

@@ -10,7 +10,7 @@
 #include "lockstep/cluster/detect.h"
 #include "lockstep/cluster/options.h"
 #include "lockstep/cluster/variables.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/storage/url.h"
 
 namespace lockstep::runtime {

@@ -10,9 +10,9 @@
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/test_evaluate.h"
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/nested.h"
+#include "lockstep/transforms/nested_primitives.h"
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::transforms {

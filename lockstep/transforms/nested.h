@@ -8,8 +8,8 @@
 
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/program/primitives/collectives.h"
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 #include "lockstep/transforms/replay.h"
 
 /// The common parts of the rules of primitives that contain programs.

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "lockstep/transforms/control_flow.h"
 #include "lockstep/transforms/linearize.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 /// Which values the derivative of a remat keeps, by the names of jax.checkpoint_policies:
 ///   nothing_saveable, everything_saveable

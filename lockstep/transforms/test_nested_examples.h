@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "lockstep/program/test_examples.h"
-#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::test {
 

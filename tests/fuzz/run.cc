@@ -21,15 +21,6 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// The bits of an f16; small numbers with few bits only, which it holds exactly.
-std::uint16_t f16_bits(double value) {
-  if (value == 0) return 0;
-  int exponent = 0;
-  const double fraction = std::frexp(std::abs(value), &exponent);
-  const auto mantissa = static_cast<std::uint16_t>(std::ldexp(fraction, 11)) & 0x3ff;
-  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) | mantissa);
-}
-
 template <class T>
 Array typed(const std::vector<double>& data, const Type& type) {
   std::vector<T> elements;
@@ -73,7 +64,7 @@ Array to_array(const std::vector<double>& data, const Type& type) {
       for (double value : data) {
         bits.push_back(
             type.dtype == DType::kF16
-                ? f16_bits(value)
+                ? f16_bits(static_cast<float>(value) + 0.0f)  // -0 is 0
                 : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
       }
       return ops::from_host(bits.data(), bits.size(), type.dtype, type.shape, SourceLocation::current());

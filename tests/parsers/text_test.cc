@@ -5,7 +5,7 @@
 #include "cli/hosts/slurm.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/node_list.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {

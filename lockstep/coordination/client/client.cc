@@ -5,7 +5,7 @@
 
 #include "lockstep/coordination/client/agent.h"
 #include "lockstep/coordination/client/remote_service.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/tls/tls_probe.h"
 
 namespace lockstep::coordination {

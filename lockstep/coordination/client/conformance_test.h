@@ -7,7 +7,7 @@
 #include "lockstep/coordination/client/client.h"
 #include "lockstep/coordination/client/in_memory_test.h"
 #include "lockstep/coordination/client/remote_service.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/proxy/host_proxy.h"
 #include "lockstep/coordination/server/server.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/file_descriptor.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/identity/identity.h"
 #include "lockstep/coordination/identity/status.h"
 

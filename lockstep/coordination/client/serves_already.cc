@@ -6,7 +6,7 @@
 #include "coordination.pb.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/coordination/client/remote_service.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/protocol/pending.h"
 #include "lockstep/coordination/tls/tls_probe.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/identity/identity.h"
 #include "lockstep/coordination/identity/status.h"
 #include "lockstep/coordination/protocol/service.h"

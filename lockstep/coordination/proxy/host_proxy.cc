@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/coordination/proxy/host_proxy.h"
 
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/proxy/relay_client.h"
 #include "lockstep/coordination/server/grpc_server.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/identity/identity.h"
 #include "lockstep/coordination/protocol/service.h"
 

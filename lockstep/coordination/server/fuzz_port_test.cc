@@ -15,8 +15,8 @@
 
 #include "lockstep/coordination/client/client.h"
 #include "lockstep/coordination/client/remote_service.h"
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/protocol/calls.h"
 #include "lockstep/coordination/protocol/membership.h"
 #include "lockstep/coordination/server/http_frames_test.h"

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/identity/identity.h"
 #include "lockstep/coordination/protocol/limits.h"
 #include "lockstep/coordination/protocol/service.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/protocol/limits.h"
 
 namespace lockstep::coordination {

@@ -7,8 +7,8 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/server/grpc_server.h"
 #include "lockstep/coordination/state/coordinator.h"
 

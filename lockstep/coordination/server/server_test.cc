@@ -19,7 +19,7 @@
 #include "coordination.grpc.pb.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client/client.h"
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 // Tests of what only shows on the network: the bytes that other implementations of the protocol depend on,
 // and connecting.

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/coordination/identity/address.h"
 #include "lockstep/coordination/identity/credential.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/protocol/wire.h"
 #include "lockstep/coordination/state/fuzz_test.h"
 #include "lockstep/coordination/state/state_machine_test.h"

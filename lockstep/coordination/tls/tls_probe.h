@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 #include "lockstep/coordination/identity/identity.h"
 
 namespace lockstep::coordination {

@@ -3,16 +3,18 @@
 
 #include <filesystem>
 
+#include <utility>
+
 #include "lockstep/coordination/client/key_value_store.h"
 
-namespace lockstep::collectives {
+namespace lockstep::testing {
 
 /// A store in a folder that the processes of one host share, with one file for each key: for tests and
 /// benchmarks without a coordinator. Counters and directories are not supported: `increment` and
 /// `get_directory` throw Error.
-class FolderStore : public coordination::KeyValueStore {
+class FolderKeyValueStore : public coordination::KeyValueStore {
  public:
-  explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit FolderKeyValueStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void set(const std::string& key, const std::string& value, bool allow_overwrite = false) override;
   std::string get(const std::string& key, std::chrono::milliseconds timeout) override;
@@ -27,4 +29,4 @@ class FolderStore : public coordination::KeyValueStore {
   const std::filesystem::path folder_;
 };
 
-}  // namespace lockstep::collectives
+}  // namespace lockstep::testing

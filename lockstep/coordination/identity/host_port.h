@@ -6,6 +6,7 @@
 
 namespace lockstep::coordination {
 
+/// A host, by name or address, and a port of it. A socket's own address is a collectives::SocketAddress.
 struct HostPort {
   std::string host;  ///< Without the brackets of an IPv6 address.
   int port = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/coordination/identity/address.h"
+#include "lockstep/coordination/identity/host_port.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

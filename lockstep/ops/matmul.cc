@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ops/linear_algebra.h"
+#include "lockstep/ops/matmul.h"
 
 #include <fmt/ranges.h>
 

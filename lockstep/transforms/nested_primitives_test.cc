@@ -2,7 +2,7 @@
 // Tests of what is particular to the primitives that hold programs: their values, the texts of their
 // transforms, errors. derivative_test.cc holds their derivatives and batching.
 
-#include "lockstep/transforms/control_flow.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
