@@ -6,10 +6,8 @@
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,11 +17,10 @@
 #include <vector>
 
 #include "cli/base/log_files.h"
-#include "cli/base/signals.h"
 #include "cli/base/words.h"
+#include "cli/hosts/agent_loop.h"
 #include "cli/hosts/agent_protocol.h"
 #include "cli/hosts/local_host.h"
-#include "cli/hosts/parent_pipe.h"
 #include "cli/stacks/json.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -67,46 +64,23 @@ std::unique_ptr<coordination::HostProxy> proxy_for(const HostJob& job) {
   }
 }
 
-class Agent : HostListener {
- public:
-  int run() {
-    while (!parent_.gone(job_.job().silence)) {
-      wait();
-      for (const std::string& line : parent_.read()) handle(line);
-      for (const Signal& signal : signals_.take()) {
-        if (signal.number == SIGCHLD) continue;
-        if (!job_.complete()) return 128 + signal.number;
-        for (const auto& process : job_.job().processes) host_.signal(process.number, signal.number, false);
-      }
-      if (job_.complete() && !host_.open()) {
-        parent_.say_done();
-        return 0;
-      }
-      parent_.keep_alive();
-    }
-    return 1;
+class Agent : public AgentLoop, HostListener {
+  std::chrono::milliseconds silence() const override { return job_.job().silence; }
+  bool has_begun() const override { return job_.complete(); }
+  bool open() const override { return host_.open(); }
+  void pass_on(int signal) override {
+    for (const auto& process : job_.job().processes) host_.signal(process.number, signal, false);
   }
-
- private:
-  void wait() {
-    std::vector<pollfd> polled = {pipe_.polled_in(), pipe_.polled_out(), {signals_.descriptor(), POLLIN, 0}};
+  void add_polled(std::vector<pollfd>& polled) override {
     // Output that stays on this host need not wait for the launcher.
     const bool sends = unsent_.size() < job_.job().processes.size();
     host_.hold_output(sends && (held_ || parent_.full()));
     host_.add_polled(polled);
-    poll(polled.data(), polled.size(), wait_for_ms());
-    pipe_.flush();
-    host_.work(std::span(polled).subspan(3));
   }
+  std::optional<Steady::time_point> next_work() const override { return host_.next_work(); }
+  void work(std::span<const pollfd> polled) override { host_.work(polled); }
 
-  int wait_for_ms() const {
-    Steady::time_point next = parent_.next_word();
-    if (const auto work = host_.next_work()) next = std::min(next, *work);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Steady::now());
-    return static_cast<int>(std::max<long>(0, left.count()));
-  }
-
-  void handle(const std::string& line) {
+  void handle(const std::string& line) override {
     const std::optional<Message> message = from_line(line);
     if (!message || job_.complete() || !job_.take(*message)) {
       if (!message) return;
@@ -225,9 +199,7 @@ class Agent : HostListener {
   void unreachable(const std::string&, const std::string&) override {}
   void remark(const std::string& line) override { pipe_.send({"remark", line}); }
 
-  Signals signals_;
   std::unique_ptr<coordination::HostProxy> proxy_;
-  ParentPipe parent_;
   MessagePipe& pipe_ = parent_.pipe();
   Descendants descendants_;
   LocalHost host_{*this, descendants_, false};

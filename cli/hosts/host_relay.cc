@@ -5,69 +5,45 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/base/signals.h"
 #include "cli/children/descendants.h"
+#include "cli/hosts/agent_loop.h"
 #include "cli/hosts/agent_protocol.h"
 #include "cli/hosts/agent_tree.h"
-#include "cli/hosts/parent_pipe.h"
 #include "lockstep/base/fail.h"
 
 namespace lockstep::cli {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
-class Relay {
+class Relay : public AgentLoop {
  public:
-  ~Relay() {
+  ~Relay() override {
     tree_.reset();
     descendants_.kill_all();
   }
 
-  int run() {
-    while (!parent_.gone(job_.hosts().silence)) {
-      wait();
-      for (const std::string& line : parent_.read()) handle(line);
-      for (const Signal& signal : signals_.take()) {
-        if (signal.number == SIGCHLD) continue;
-        if (!tree_) return 128 + signal.number;
-        tree_->signal_own(signal.number);  // as if the host had no relay
-      }
-      if (tree_ && !tree_->open()) {
-        parent_.say_done();
-        return 0;
-      }
-      parent_.keep_alive();
-    }
-    return 1;
-  }
-
  private:
-  void wait() {
-    MessagePipe& pipe = parent_.pipe();
-    std::vector<pollfd> polled = {pipe.polled_in(), pipe.polled_out(), {signals_.descriptor(), POLLIN, 0}};
-    Steady::time_point next = parent_.next_word();
-    if (tree_) {
-      tree_->hold(parent_.full());
-      tree_->add_polled(polled);
-      next = std::min(next, tree_->next_work().value_or(next));
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Steady::now());
-    poll(polled.data(), polled.size(), static_cast<int>(std::max<long>(0, left.count())));
+  std::chrono::milliseconds silence() const override { return job_.hosts().silence; }
+  bool has_begun() const override { return tree_.has_value(); }
+  bool open() const override { return tree_->open(); }
+  void pass_on(int signal) override { tree_->signal_own(signal); }  // as if the host had no relay
+  void add_polled(std::vector<pollfd>& polled) override {
+    if (!tree_) return;
+    tree_->hold(parent_.full());
+    tree_->add_polled(polled);
+  }
+  std::optional<std::chrono::steady_clock::time_point> next_work() const override {
+    return tree_ ? tree_->next_work() : std::nullopt;
+  }
+  void work(std::span<const pollfd>) override {
     if (tree_) tree_->work();
-    pipe.flush();
   }
 
-  void handle(const std::string& line) {
+  void handle(const std::string& line) override {
     if (const auto addressed = addressed_line(line, kToHost)) {
       if (tree_) tree_->send(addressed->host, addressed->line);
       return;
@@ -91,8 +67,6 @@ class Relay {
     });
   }
 
-  Signals signals_;
-  ParentPipe parent_;
   const Descendants descendants_;
   RelayJobReader job_;
   std::optional<AgentTree> tree_;

@@ -4,11 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <exception>
 
-#include "cli/base/descriptors.h"
-#include "cli/base/signals.h"
-#include "cli/base/words.h"
 #include "cli/hosts/agent_protocol.h"
 #include "lockstep/base/host_name.h"
 
@@ -60,17 +56,6 @@ ParentPipe::Clock::time_point ParentPipe::next_word() const { return said_ + kSa
 void ParentPipe::say_done() {
   pipe_.send({"done"});
   pipe_.flush_all(kLastWords);
-}
-
-int run_below_parent(const char* name, const std::function<int()>& run) {
-  let_writes_fail();
-  raise_descriptor_limit();
-  try {
-    return run();
-  } catch (const std::exception& error) {
-    say(std::string("lockstep ") + name, error.what());
-    return 1;
-  }
 }
 
 }  // namespace lockstep::cli

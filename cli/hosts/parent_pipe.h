@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,9 +49,5 @@ class ParentPipe {
   Clock::time_point heard_ = Clock::now(), said_ = heard_;
   bool paused_ = false;
 };
-
-/// Runs an agent or a relay, and returns its status. `name` is that of its command, for the line about an
-/// exception.
-int run_below_parent(const char* name, const std::function<int()>& run);
 
 }  // namespace lockstep::cli
