@@ -2,21 +2,17 @@
 #include "lockstep/array/computation.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <set>
 
 #include "lockstep/array/computation_impl.h"
-#include "lockstep/array/parts.h"
 #include "lockstep/array/planned.h"
 #include "lockstep/array/result_check.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/named_scope.h"
-#include "lockstep/base/text.h"
-#include "lockstep/pjrt/executable.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/callback.h"
@@ -26,7 +22,6 @@
 #include "lockstep/program/primitives/placement.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/runtime/compile.h"
-#include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/overlap.h"
@@ -34,8 +29,6 @@
 #include "lockstep/sharding/placement.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/direct_slices.h"
-#include "lockstep/watch/recorder.h"
-#include "lockstep/watch/report.h"
 
 namespace lockstep::internal {
 
@@ -50,8 +43,7 @@ Seconds since(std::chrono::steady_clock::time_point start) {
 
 Computation::Computation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Computation::~Computation() = default;
-const std::string& Computation::name() const { return impl_->name; }
-const ComputationText& Computation::text() const { return impl_->text; }
+const LoweredComputation& Computation::lowered() const { return impl_->lowered; }
 bool Computation::is_compiled() const { return impl_->is_compiled.load(std::memory_order_acquire); }
 
 void Computation::ensure_compiled() const {
@@ -61,40 +53,22 @@ void Computation::ensure_compiled() const {
 void Computation::compile_lowered() const {
   const std::lock_guard lock(impl_->compiling);
   if (!impl_->to_compile) return;
-  auto& [program, mesh] = *impl_->to_compile;
-  program.stablehlo = impl_->text.stablehlo;
-  impl_->executable = runtime::compile(program, mesh, impl_->name, &impl_->report, impl_->compiler_options);
-  impl_->to_compile.reset();
+  impl_->launcher->set_executable(runtime::compile(lowered().program(), *lowered().mesh, name(),
+                                                   &impl_->report, impl_->compiler_options));
+  impl_->to_compile = false;
   impl_->is_compiled.store(true, std::memory_order_release);
   if (impl_->only_lower && runtime::Runtime::get().debug().log_compiles) {
-    logging::info("[jit] {} is compiled, having been lowered before: {}", impl_->name,
-                  impl_->report.to_string());
+    logging::info("[jit] {} is compiled, having been lowered before: {}", name(), impl_->report.to_string());
   }
-}
-
-pjrt::MemoryStats Computation::Impl::memory_of_collectives() const {
-  pjrt::MemoryStats memory;
-  std::set<std::size_t> operands;
-  for (const ir::CollectiveSteps::Step& step : only_collectives->steps) {
-    memory.temporary += step.result.bytes();
-    if (step.operand < inputs.size() && operands.insert(step.operand).second)
-      memory.arguments += static_cast<std::int64_t>(step.operand_bytes);
-  }
-  for (const std::size_t output : only_collectives->outputs)
-    memory.outputs += only_collectives->steps[output - inputs.size()].result.bytes();
-  memory.temporary -= memory.outputs;
-  return memory;
 }
 
 Cost Computation::cost() const {
-  const bool has_executable = is_compiled() && impl_->executable != nullptr;
-  const pjrt::MemoryStats memory = has_executable            ? impl_->executable->memory_stats()
-                                   : impl_->planned          ? impl_->planned->memory
-                                   : impl_->only_collectives ? impl_->memory_of_collectives()
-                                                             : pjrt::MemoryStats();
-  Cost cost{impl_->counted.flops, impl_->counted.bytes_accessed, 0, memory.arguments, memory.outputs,
+  const pjrt::MemoryStats memory = impl_->planned                     ? impl_->planned->memory
+                                   : impl_->launcher && is_compiled() ? impl_->launcher->memory_stats()
+                                                                      : pjrt::MemoryStats();
+  Cost cost{lowered().counted.flops, lowered().counted.bytes_accessed, 0, memory.arguments, memory.outputs,
             memory.temporary};
-  for (const auto& line : impl_->text.collectives) cost.communicated_bytes += line.total_bytes();
+  for (const auto& line : text().collectives) cost.communicated_bytes += line.total_bytes();
   return cost;
 }
 
@@ -169,6 +143,7 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
                                                         const ComputationOptions& options) {
   const NamedScopeReset unnamed;  // its equations have their own
   auto impl = std::make_unique<Impl>();
+  LoweredComputation& made = impl->lowered;
   impl->is_operation = options.is_operation;
   impl->compiler_options = options.compiler_options;
   impl->only_lower = options.only_lower;
@@ -220,10 +195,10 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
         const std::vector<const ArrayType*> same(types.begin(), types.end());
         return compile(std::move(search), same, {.in_shardings = in});
       });
-  impl->name = program.name;
-  impl->text.program = to_string(program);
-  impl->inputs.assign(arguments.begin(), arguments.end());
-  impl->moved.resize(arguments.size());
+  made.name = program.name;
+  made.text.program = to_string(program);
+  made.inputs.assign(arguments.begin(), arguments.end());
+  made.moved.resize(arguments.size());
   sharding::PartitionOptions partitioning{.axes = mesh.axis_env(),
                                           .gathered_for_loops_bytes = options.gathered_for_loops_bytes,
                                           .kept_gathered_bytes = options.kept_gathered_bytes,
@@ -240,10 +215,7 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
     }
     Sharding target = wanted ? *wanted : type.committed ? type.sharding : over_mesh(PartitionSpec());
     sharding::check_divisible(type.aval, target.spec(), mesh, fmt::format("jit, argument array {}", i));
-    if (!(target == type.sharding)) {
-      impl->moved[i] = intern(type.aval, target, true);
-      impl->moves = true;
-    }
+    if (!(target == type.sharding)) made.moved[i] = intern(type.aval, target, true);
     partitioning.in_specs.push_back(target.spec());
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
@@ -263,17 +235,17 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
     Sharding where =
         partitioning.out_specs[i] ? *option(options.out_shardings, i) : over_mesh(partitioned.out_specs[i]);
-    impl->outputs.push_back(intern(out_avals[i], where, committed));
+    made.outputs.push_back(intern(out_avals[i], where, committed));
   }
-  impl->donated = options.donated;
-  impl->donated.resize(arguments.size());
+  made.donated = options.donated;
+  made.donated.resize(arguments.size());
   std::string salt = "outputs";
-  for (const ArrayTypeRef& type : impl->outputs) salt += " " + type->sharding.spec().to_string();
-  for (bool donated : impl->donated) salt += donated ? "d" : "-";
+  for (const ArrayTypeRef& type : made.outputs) salt += " " + type->sharding.spec().to_string();
+  for (bool donated : made.donated) salt += donated ? "d" : "-";
   salt += to_string(options.compiler_options);
   impl->partitioning = since(start);
-  return finish(std::move(impl), partitioned.program, mesh.axis_env(), mesh,
-                combine(mesh.fingerprint(), fingerprint(salt)),
+  made.mesh.emplace(mesh);
+  return finish(std::move(impl), partitioned.program, combine(mesh.fingerprint(), fingerprint(salt)),
                 {options.combine_threshold_bytes, partitioned.kept_gathered_bytes},
                 options.overlap_threshold_bytes);
 }
@@ -283,22 +255,22 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
     const std::vector<PartitionSpec>& in_specs, const std::vector<PartitionSpec>& out_specs) {
   const NamedScopeReset unnamed;
   auto impl = std::make_unique<Impl>();
+  LoweredComputation& made = impl->lowered;
   impl->check =
       ResultCheck::add_to(program, [types = std::vector<ArrayTypeRef>(arguments.begin(), arguments.end()),
                                     mesh, local, in_specs](ir::Program search) {
         const std::vector<const ArrayType*> same(types.begin(), types.end());
         return compile_per_device(std::move(search), same, mesh, local, in_specs, {PartitionSpec()});
       });
-  impl->name = program.name;
-  impl->text.program = to_string(program);
-  impl->inputs.assign(arguments.begin(), arguments.end());
-  impl->moved.resize(arguments.size());
-  impl->donated.resize(arguments.size());
+  made.name = program.name;
+  made.text.program = to_string(program);
+  made.inputs.assign(arguments.begin(), arguments.end());
+  made.moved.resize(arguments.size());
+  made.donated.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Sharding there = NamedSharding(local, in_specs[i]);
     if (arguments[i]->sharding == there) continue;
-    impl->moved[i] = intern(arguments[i]->aval, there, true);
-    impl->moves = true;
+    made.moved[i] = intern(arguments[i]->aval, there, true);
   }
   const std::vector<Aval> out_avals = program.output_avals();
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
@@ -308,10 +280,11 @@ std::shared_ptr<const Computation> Computation::compile_per_device(
       aval.shape[d] *= local.axis_env().size(spec.axes(d));
     }
     aval.varying.clear();
-    impl->outputs.push_back(intern(std::move(aval), NamedSharding(local, spec), true));
+    made.outputs.push_back(intern(std::move(aval), NamedSharding(local, spec), true));
   }
   program = transforms::direct_slices(transforms::eliminate_dead_code(std::move(program)));
-  return finish(std::move(impl), program, mesh.axis_env(), mesh, mesh.fingerprint());
+  made.mesh.emplace(mesh);
+  return finish(std::move(impl), program, mesh.fingerprint());
 }
 
 namespace {
@@ -326,18 +299,6 @@ std::string signature_text(const ir::Program& program) {
   }
   if (program.inputs.size() > kShown) text += fmt::format(", … {} in all", program.inputs.size());
   return fmt::format("{}({})", program.name, text);
-}
-
-/// The maximal size of a program's text in the recorder.
-constexpr std::size_t kMostRecorded = 64 << 10;
-
-/// Ascending.
-std::vector<int> processes_of(const Mesh& mesh) {
-  std::vector<int> processes;
-  for (const Device device : mesh.devices()) processes.push_back(device.process_index());
-  std::ranges::sort(processes);
-  processes.erase(std::ranges::unique(processes).begin(), processes.end());
-  return processes;
 }
 
 /// Whether its devices exchange data over a network, which takes time in which they can compute. Within a
@@ -364,67 +325,17 @@ bool is_few_collectives(const ir::Program& program) {
          });
 }
 
-/// Whether a group of one of the collectives has devices of several processes.
-bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh& mesh) {
-  const auto process = [&](int position) {
-    return mesh.devices()[static_cast<std::size_t>(position)].process_index();
-  };
-  return std::ranges::any_of(all, [&](const collectives::Collective& collective) {
-    return std::ranges::any_of(collective.groups, [&](const std::vector<int>& group) {
-      return std::ranges::any_of(group,
-                                 [&](int position) { return process(position) != process(group.front()); });
-    });
-  });
-}
-
 }  // namespace
 
-void Computation::Impl::take_place() {
-  runtime::Runtime& runtime = runtime::Runtime::get();
-  for (int position = 0; position < mesh->size(); ++position) {
-    Device device = mesh->devices()[static_cast<std::size_t>(position)];
-    if (device.process_index() != runtime.process_index()) {
-      spans_processes = true;
-      continue;
-    }
-    local_devices.push_back(device.local_hardware_id());
-    locals.push_back({&runtime.pjrt_device(device), position,
-                      takes_position ? runtime.position_buffer(device, position).get() : nullptr});
-  }
-  const bool meet = meet_processes(collectives, *mesh);
-  meets_processes = replicated ? spans_processes : meet;
-  if (has_collectives || replicated) {
-    launch_devices = local_devices;
-    std::ranges::sort(launch_devices);
-  }
-  if (has_collectives) {
-    collectives::ProgramCollectives plan{fingerprint, signature, {}, collectives};
-    for (Device device : mesh->devices()) plan.devices.push_back(device.id());
-    registered = runtime.programs().register_program(plan);
-  }
-  recorded_name = watch::text(name);
-  if (spans_processes && !locals.empty()) {
-    const std::vector<int> processes = processes_of(*mesh);
-    runtime::LaunchAgreement* const all = runtime.launch_agreement();
-    launches = watch::mesh_place(mesh->fingerprint(), watch::describe_processes(processes), all != nullptr);
-    if (all != nullptr && meets_processes) {
-      std::vector<int> devices;
-      for (const Device device : mesh->devices()) devices.push_back(device.id());
-      agreement = &all->group(std::move(devices), processes);
-    }
-    if (replicated && meet) recorded_meeting = watch::text(name + " on the devices");
-    recorded = {fingerprint, watch::text(signature),
-                watch::text_of_lines(first_bytes(text.program, kMostRecorded))};
-  }
-}
-
 std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> impl, const ir::Program& written,
-                                                       const ir::AxisEnv& axes, const Mesh& mesh,
                                                        Fingerprint salt, sharding::CombineOptions combining,
                                                        std::optional<std::int64_t> overlap_threshold_bytes) {
   runtime::Runtime& runtime = runtime::Runtime::get();
   const auto start = std::chrono::steady_clock::now();
-  impl->donates = std::ranges::find(impl->donated, true) != impl->donated.end();
+  LoweredComputation& made = impl->lowered;
+  const Mesh& mesh = *made.mesh;
+  const ir::AxisEnv axes = mesh.axis_env();
+  impl->note_inputs();
   // A compiler that does the collectives itself combines them by itself.
   const bool few = is_few_collectives(written) && !impl->donates && impl->compiler_options.empty();
   if (runtime.native_collectives() || mesh.size() == 1 || few) combining.threshold_bytes = 0;
@@ -438,14 +349,14 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
       overlapping = {.threshold_bytes = *overlap_threshold_bytes, .operations_per_byte = 0};
     per_device = sharding::overlap_collectives(std::move(per_device), axes, overlapping);
   }
-  impl->text.partitioned = sharding::describe(per_device, axes);
-  impl->text.collectives = sharding::communication(per_device, axes);
-  impl->counted = cost_of(per_device);
-  impl->replicated = runtime.native_collectives() && mesh.size() > 1;
-  ir::LoweredProgram lowered =
+  made.text.partitioned = sharding::describe(per_device, axes);
+  made.text.collectives = sharding::communication(per_device, axes);
+  made.counted = cost_of(per_device);
+  made.native_collectives = runtime.native_collectives() && mesh.size() > 1;
+  ir::LoweredProgram program =
       lower(per_device, {.axes = axes,
-                         .donated = impl->check ? std::vector<bool>(impl->donated.size()) : impl->donated,
-                         .native_collectives = impl->replicated,
+                         .donated = impl->check ? std::vector<bool>(made.donated.size()) : made.donated,
+                         .native_collectives = made.native_collectives,
                          .for_cpu = !runtime.native_collectives(),
                          .salt = salt});
   ir::for_each_equation(per_device, [&](const ir::Equation& equation) {
@@ -455,43 +366,67 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
     if (is_callback || equation.primitive == &ir::debug_p())
       impl->calls_here = fmt::format("{} (at {})", equation.primitive->name, equation.site.to_string());
     if (equation.primitive == &ir::ffi_call_p())
-      impl->ffi_targets.push_back(equation.params.as<ir::FfiCallParams>().target);
+      made.ffi_targets.push_back(equation.params.as<ir::FfiCallParams>().target);
   });
-  impl->mesh.emplace(mesh);
-  impl->signature = signature_text(per_device);
-  impl->fingerprint = lowered.fingerprint;
-  impl->takes_position = lowered.takes_position;
-  impl->traits = lowered.traits;
-  impl->collectives = lowered.collectives;
-  impl->has_collectives = !lowered.collectives.empty() && !impl->replicated;
-  if (impl->compiler_options.empty()) impl->only_collectives = lowered.only_collectives;
+  made.signature = signature_text(per_device);
+  made.fingerprint = program.fingerprint;
+  made.takes_position = program.takes_position;
+  made.traits = program.traits;
+  made.collectives = program.collectives;
   if (runtime.described()) {
-    for (const Device device : mesh.devices())
-      if (device.process_index() == runtime.process_index()) impl->locals.push_back({});
     impl->lowering = since(start);
     if (!impl->is_operation)
-      impl->planned = plan_computation(impl->name, per_device, lowered, mesh, impl->text.collectives,
+      impl->planned = plan_computation(made.name, per_device, program, mesh, made.text.collectives,
                                        impl->compiler_options);
-    impl->text.stablehlo = std::move(lowered.stablehlo);
+    made.text.stablehlo = std::move(program.stablehlo);
     impl->is_compiled = true;
     return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
   }
-  impl->take_place();
-  if (impl->is_operation) impl->collectives.clear();
+  if (!impl->compiler_options.empty()) program.only_collectives.reset();
+  impl->launcher.emplace(made, std::move(program.only_collectives));
+  if (impl->is_operation) made.collectives.clear();
   impl->lowering = since(start);
-  impl->text.stablehlo = std::move(lowered.stablehlo);
+  made.text.stablehlo = std::move(program.stablehlo);
   // A program for all devices at once cannot be compiled where none of them is.
-  if (impl->replicated && impl->locals.empty())
-    impl->is_compiled = true;
-  else
-    impl->to_compile.emplace(std::move(lowered), mesh);
-  if (impl->only_collectives) {
-    impl->report.from = runtime::CompileReport::From::kNowhere;
-    impl->is_compiled = true;
-  }
-  std::shared_ptr<const Computation> made(new Computation(std::move(impl)));
-  if (!made->impl_->only_lower) made->ensure_compiled();
-  return made;
+  impl->to_compile = !made.native_collectives || impl->launcher->num_devices() > 0;
+  if (impl->launcher->only_collectives()) impl->report.from = runtime::CompileReport::From::kNowhere;
+  impl->is_compiled = !impl->to_compile || impl->launcher->only_collectives();
+  std::shared_ptr<const Computation> computation(new Computation(std::move(impl)));
+  if (!computation->impl_->only_lower) computation->ensure_compiled();
+  return computation;
+}
+
+void Computation::Impl::note_inputs() {
+  moves = std::ranges::any_of(lowered.moved, [](const ArrayTypeRef& there) { return there != nullptr; });
+  donates = std::ranges::find(lowered.donated, true) != lowered.donated.end();
+}
+
+std::string Computation::machine_code() const {
+  const std::string what = fmt::format("[serialize] {} cannot be used in another process: it", name());
+  if (!impl_->calls_here.empty()) fail("{} calls {}", what, impl_->calls_here);
+  if (impl_->check) fail("{} checks its results; turn off debug_nans and debug_infs", what);
+  const std::optional<Launcher>& launcher = impl_->launcher;
+  if (launcher && launcher->only_collectives()) compile_lowered();
+  if (launcher && is_compiled() && launcher->executable() != nullptr)
+    return runtime::machine_code(*launcher->executable(), lowered().program(), impl_->compiler_options);
+  if (impl_->planned != nullptr && impl_->planned->program != nullptr)
+    return impl_->planned->program->serialize();
+  const bool does_not_fit = impl_->planned != nullptr && !impl_->planned->does_not_fit.empty();
+  fail("[serialize] {} has no machine code: {}", name(),
+       does_not_fit ? impl_->planned->does_not_fit : "none of its devices belongs to this process");
+}
+
+std::shared_ptr<const Computation> Computation::load(LoweredComputation lowered, std::string_view code) {
+  auto impl = std::make_unique<Impl>();
+  impl->lowered = std::move(lowered);
+  impl->note_inputs();
+  impl->launcher.emplace(impl->lowered);
+  const auto start = std::chrono::steady_clock::now();
+  if (impl->launcher->num_devices() > 0)
+    impl->launcher->set_executable(runtime::load_code(impl->lowered.program(), *impl->lowered.mesh, code));
+  impl->report = {.from = runtime::CompileReport::From::kFile, .time = since(start)};
+  impl->is_compiled = true;
+  return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
 }
 
 }  // namespace lockstep::internal

@@ -6,13 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/array/array.h"
 #include "lockstep/array/computation_text.h"
 #include "lockstep/array/data.h"
+#include "lockstep/array/lowered_computation.h"
 #include "lockstep/base/compiler_options.h"
-#include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 #include "lockstep/sharding/combining.h"
 #include "lockstep/sharding/communication.h"
@@ -88,8 +89,9 @@ class Computation {
   /// The last inputs, placed as the computation needs them, so that they are moved once and not in each run.
   std::vector<Array> placed(std::vector<Array> last) const;
 
-  const std::string& name() const;
-  const ComputationText& text() const;
+  const LoweredComputation& lowered() const;
+  const std::string& name() const { return lowered().name; }
+  const ComputationText& text() const { return lowered().text; }
 
   /// Throws ShardingError if one of the arguments has another type than the one for which it was compiled:
   /// the same axes over other devices.
@@ -108,12 +110,17 @@ class Computation {
   /// ask, for one compiles for all. Throws what runtime::compile throws; then the next call tries again.
   void ensure_compiled() const;
 
+  /// Its machine code, for another process. Throws Error if that could not use it, because it calls functions
+  /// of this process or is checked for NaNs; and if it is not compiled.
+  std::string machine_code() const;
+
+  /// The computation whose machine code another process has given. Throws PjrtError if the plugin refuses it.
+  static std::shared_ptr<const Computation> load(LoweredComputation lowered, std::string_view code);
+
  private:
-  friend class ExecutableFile;  // executable_file.cc
   struct Impl;
   explicit Computation(std::unique_ptr<Impl> impl);
   static std::shared_ptr<const Computation> finish(std::unique_ptr<Impl> impl, const ir::Program& written,
-                                                   const ir::AxisEnv& axes, const Mesh& mesh,
                                                    Fingerprint salt, sharding::CombineOptions combining = {},
                                                    std::optional<std::int64_t> overlap_threshold_bytes = {});
   void compile_lowered() const;

@@ -8,13 +8,12 @@
 #include <set>
 
 #include "executable.pb.h"
-#include "lockstep/array/computation_impl.h"
+#include "lockstep/array/lowered_computation.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/lapack/lapack.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/ffi_targets.h"
-#include "lockstep/runtime/plan.h"
 #include "lockstep/runtime/runtime.h"
 
 namespace lockstep::internal {
@@ -61,25 +60,16 @@ std::string first_difference(const std::string& a, const std::string& b) {
   return fmt::format("\"{}\" there, \"{}\" here", line(a), line(b));
 }
 
-}  // namespace
-
-/// Reads and writes the insides of a Computation.
+/// What is written to a file, or read from it.
 class ExecutableFile {
  public:
-  using Impl = Computation::Impl;
-
-  static const Impl& of(const Computation& computation) { return *computation.impl_; }
-  static std::shared_ptr<const Computation> make(std::unique_ptr<Impl> impl) {
-    return std::shared_ptr<const Computation>(new Computation(std::move(impl)));
-  }
-
   // Writing.
 
   /// A program over one device that nobody has chosen is for the first device of whoever loads it.
-  static bool is_anywhere(const Impl& impl) {
-    return impl.mesh->size() == 1 &&
-           std::ranges::none_of(impl.inputs, [](const auto& type) { return type->committed; }) &&
-           std::ranges::none_of(impl.outputs, [](const auto& type) { return type->committed; });
+  static bool is_anywhere(const LoweredComputation& lowered) {
+    return lowered.mesh->size() == 1 &&
+           std::ranges::none_of(lowered.inputs, [](const auto& type) { return type->committed; }) &&
+           std::ranges::none_of(lowered.outputs, [](const auto& type) { return type->committed; });
   }
 
   void write_type(const ArrayType& type, proto::ArrayType& out) {
@@ -97,32 +87,21 @@ class ExecutableFile {
   }
 
   std::string write(const Computation& computation, const CallDescription& call) {
-    const Impl& impl = of(computation);
-    const std::string what = fmt::format("[serialize] {} cannot be used in another process: it", impl.name);
-    if (!impl.calls_here.empty()) fail("{} calls {}", what, impl.calls_here);
-    if (impl.check) fail("{} checks its results; turn off debug_nans and debug_infs", what);
-    if (impl.only_collectives && impl.planned == nullptr) computation.compile_lowered();
-    const pjrt::CompiledProgram* const compiled =
-        impl.planned != nullptr ? impl.planned->program.get() : impl.executable.get();
-    if (!computation.is_compiled() || compiled == nullptr) {
-      const bool does_not_fit = impl.planned != nullptr && !impl.planned->does_not_fit.empty();
-      fail("[serialize] {} has no machine code: {}", impl.name,
-           does_not_fit ? impl.planned->does_not_fit : "none of its devices belongs to this process");
-    }
+    const LoweredComputation& lowered = computation.lowered();
+    const std::string code = computation.machine_code();
     const runtime::CodeIdentity identity = runtime::code_identity();
     file_.set_platform(identity.platform);
     file_.set_plugin(identity.plugin);
     file_.set_machine(identity.machine);
-    file_.set_devices(fmt::format("{} of {}", impl.mesh->size(), impl.mesh->devices().front().device_kind()));
-    write_program(impl);
+    file_.set_devices(
+        fmt::format("{} of {}", lowered.mesh->size(), lowered.mesh->devices().front().device_kind()));
+    write_program(lowered);
     for (const std::vector<std::string>& argument : call.arguments) {
       proto::Argument& out = *file_.add_arguments();
       for (const std::string& text : argument) out.add_texts(text);
     }
     for (const std::string& path : call.results) file_.add_results(path);
-    file_.set_code(impl.planned != nullptr
-                       ? compiled->serialize()
-                       : runtime::machine_code(*impl.executable, lowered(impl), impl.compiler_options));
+    file_.set_code(code);
     const std::string rest = file_.SerializeAsString();
     return std::string(kMagic) + digest(rest) + rest;
   }
@@ -151,68 +130,47 @@ class ExecutableFile {
   }
 
   LoadedExecutable read_program() {
-    auto impl = std::make_unique<Impl>();
+    LoweredComputation lowered;
     const proto::Program& program = file_.program();
     for (const proto::Mesh& mesh : program.meshes()) meshes_.push_back(read_mesh(mesh));
-    impl->mesh.emplace(meshes_.front());
-    impl->name = program.name();
-    impl->signature = program.signature();
-    impl->text = {program.traced(), program.partitioned(), program.stablehlo(), {}};
+    lowered.mesh.emplace(meshes_.front());
+    lowered.name = program.name();
+    lowered.signature = program.signature();
+    lowered.text = {program.traced(), program.partitioned(), program.stablehlo(), {}};
     for (const proto::Communication& line : program.communication()) {
-      impl->text.collectives.push_back({line.equation(),
-                                        line.kind(),
-                                        {line.axes().begin(), line.axes().end()},
-                                        line.num_devices(),
-                                        line.bytes(),
-                                        site_of(line.site()),
-                                        line.has_times() ? std::optional(line.times()) : std::nullopt,
-                                        line.reason()});
+      lowered.text.collectives.push_back({line.equation(),
+                                          line.kind(),
+                                          {line.axes().begin(), line.axes().end()},
+                                          line.num_devices(),
+                                          line.bytes(),
+                                          site_of(line.site()),
+                                          line.has_times() ? std::optional(line.times()) : std::nullopt,
+                                          line.reason()});
     }
-    impl->counted = {program.flops(), program.bytes_accessed()};
-    impl->fingerprint = program.fingerprint();
-    impl->takes_position = program.takes_position();
-    impl->traits = {program.transposes(), program.loops(), program.running()};
-    impl->replicated = program.native_collectives();
+    lowered.counted = {program.flops(), program.bytes_accessed()};
+    lowered.fingerprint = program.fingerprint();
+    lowered.takes_position = program.takes_position();
+    lowered.traits = {program.transposes(), program.loops(), program.running()};
+    lowered.native_collectives = program.native_collectives();
     for (const proto::Collective& each : program.collectives())
-      impl->collectives.push_back(read_collective(each));
-    impl->has_collectives = !impl->collectives.empty() && !impl->replicated;
-    impl->ffi_targets.assign(program.ffi_targets().begin(), program.ffi_targets().end());
+      lowered.collectives.push_back(read_collective(each));
+    lowered.ffi_targets.assign(program.ffi_targets().begin(), program.ffi_targets().end());
     for (const proto::Input& input : program.inputs()) {
-      impl->inputs.push_back(read_type(input.type()));
-      impl->moved.emplace_back();
+      lowered.inputs.push_back(read_type(input.type()));
+      lowered.moved.emplace_back();
       // An array that is not committed may be elsewhere than in the process that compiled.
       if (input.has_moved()) {
         const ArrayTypeRef there = read_type(input.moved());
-        if (!(there->sharding == impl->inputs.back()->sharding)) impl->moved.back() = there;
+        if (!(there->sharding == lowered.inputs.back()->sharding)) lowered.moved.back() = there;
       }
-      impl->moves = impl->moves || impl->moved.back().get() != nullptr;
-      impl->donated.push_back(input.donated());
-      impl->donates = impl->donates || input.donated();
+      lowered.donated.push_back(input.donated());
     }
-    for (const proto::ArrayType& output : program.outputs()) impl->outputs.push_back(read_type(output));
-    impl->take_place();
-
-    const auto start = std::chrono::steady_clock::now();
-    if (!impl->locals.empty())
-      impl->executable = runtime::load_code(lowered(*impl), *impl->mesh, file_.code());
-    impl->report = {.from = runtime::CompileReport::From::kFile,
-                    .time = std::chrono::steady_clock::now() - start};
-    impl->is_compiled = true;
-
-    LoadedExecutable loaded{make(std::move(impl)), {}};
+    for (const proto::ArrayType& output : program.outputs()) lowered.outputs.push_back(read_type(output));
+    LoadedExecutable loaded{Computation::load(std::move(lowered), file_.code()), {}};
     for (const proto::Argument& argument : file_.arguments())
       loaded.call.arguments.emplace_back(argument.texts().begin(), argument.texts().end());
     loaded.call.results.assign(file_.results().begin(), file_.results().end());
     return loaded;
-  }
-
-  static ir::LoweredProgram lowered(const Impl& impl) {
-    return {.stablehlo = impl.text.stablehlo,
-            .fingerprint = impl.fingerprint,
-            .collectives = {},
-            .native_collectives = impl.replicated,
-            .takes_position = impl.takes_position,
-            .traits = impl.traits};
   }
 
   std::uint32_t number_of(const Mesh& mesh) {
@@ -226,39 +184,40 @@ class ExecutableFile {
     return static_cast<std::uint32_t>(meshes_.size() - 1);
   }
 
-  void write_program(const Impl& impl) {
+  void write_program(const LoweredComputation& lowered) {
     proto::Program& out = *file_.mutable_program();
-    out.set_name(impl.name);
-    out.set_signature(impl.signature);
-    out.set_traced(impl.text.program);
-    out.set_partitioned(impl.text.partitioned);
-    out.set_stablehlo(impl.text.stablehlo);
-    out.set_fingerprint(impl.fingerprint);
-    out.set_takes_position(impl.takes_position);
-    out.set_transposes(impl.traits.transposes);
-    out.set_loops(impl.traits.loops);
-    out.set_running(impl.traits.running);
-    out.set_native_collectives(impl.replicated);
-    if (is_anywhere(impl)) {
-      meshes_.push_back(*impl.mesh);
+    out.set_name(lowered.name);
+    out.set_signature(lowered.signature);
+    out.set_traced(lowered.text.program);
+    out.set_partitioned(lowered.text.partitioned);
+    out.set_stablehlo(lowered.text.stablehlo);
+    out.set_fingerprint(lowered.fingerprint);
+    out.set_takes_position(lowered.takes_position);
+    out.set_transposes(lowered.traits.transposes);
+    out.set_loops(lowered.traits.loops);
+    out.set_running(lowered.traits.running);
+    out.set_native_collectives(lowered.native_collectives);
+    if (is_anywhere(lowered)) {
+      meshes_.push_back(*lowered.mesh);
       out.add_meshes();
     } else {
-      number_of(*impl.mesh);
+      number_of(*lowered.mesh);
     }
-    for (std::size_t i = 0; i < impl.inputs.size(); ++i) {
+    for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
       proto::Input& input = *out.add_inputs();
-      write_type(*impl.inputs[i], *input.mutable_type());
+      write_type(*lowered.inputs[i], *input.mutable_type());
       // One that is not committed goes to the program's devices wherever it is.
-      if (impl.moved[i] != nullptr)
-        write_type(*impl.moved[i], *input.mutable_moved());
-      else if (!impl.inputs[i]->committed && !is_anywhere(impl))
-        write_type(*intern(impl.inputs[i]->aval, impl.inputs[i]->sharding, true), *input.mutable_moved());
-      input.set_donated(impl.donated[i]);
+      if (lowered.moved[i] != nullptr)
+        write_type(*lowered.moved[i], *input.mutable_moved());
+      else if (!lowered.inputs[i]->committed && !is_anywhere(lowered))
+        write_type(*intern(lowered.inputs[i]->aval, lowered.inputs[i]->sharding, true),
+                   *input.mutable_moved());
+      input.set_donated(lowered.donated[i]);
     }
-    for (const ArrayTypeRef& output : impl.outputs) write_type(*output, *out.add_outputs());
-    for (const collectives::Collective& each : impl.collectives)
+    for (const ArrayTypeRef& output : lowered.outputs) write_type(*output, *out.add_outputs());
+    for (const collectives::Collective& each : lowered.collectives)
       write_collective(each, *out.add_collectives());
-    for (const sharding::CommunicationLine& line : impl.text.collectives) {
+    for (const sharding::CommunicationLine& line : lowered.text.collectives) {
       proto::Communication& each = *out.add_communication();
       each.set_equation(line.equation);
       each.set_kind(line.kind);
@@ -269,10 +228,10 @@ class ExecutableFile {
       if (line.times) each.set_times(*line.times);
       each.set_reason(line.reason);
     }
-    out.set_flops(impl.counted.flops);
-    out.set_bytes_accessed(impl.counted.bytes_accessed);
-    for (const std::string& target : impl.ffi_targets) out.add_ffi_targets(target);
-    out.set_calls_lapack(impl.text.stablehlo.find(lapack::kLapackTarget) != std::string::npos);
+    out.set_flops(lowered.counted.flops);
+    out.set_bytes_accessed(lowered.counted.bytes_accessed);
+    for (const std::string& target : lowered.ffi_targets) out.add_ffi_targets(target);
+    out.set_calls_lapack(lowered.text.stablehlo.find(lapack::kLapackTarget) != std::string::npos);
   }
 
   static void write_collective(const collectives::Collective& each, proto::Collective& out) {
@@ -403,20 +362,7 @@ class ExecutableFile {
   std::vector<Mesh> meshes_;
 };
 
-void Computation::check_types(std::span<const Array* const> arguments) const {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const ArrayType& given = *concrete(*arguments[i], impl_->name).type;
-    if (&given == impl_->inputs[i].get()) continue;
-    const auto ids = [](const ArrayType& type) {
-      std::vector<int> all;
-      for (const Device device : type.sharding.devices()) all.push_back(device.id());
-      return all;
-    };
-    fail<ShardingError>("[{}] argument array {} is {} with {} on devices {}, but is given on devices {}",
-                        impl_->name, i, to_string(impl_->inputs[i]->aval),
-                        impl_->inputs[i]->sharding.to_string(), ids(*impl_->inputs[i]), ids(given));
-  }
-}
+}  // namespace
 
 std::string write_executable(const Computation& computation, const CallDescription& call) {
   return ExecutableFile().write(computation, call);

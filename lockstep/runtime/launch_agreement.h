@@ -12,7 +12,7 @@
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fingerprint.h"
-#include "lockstep/coordination/client.h"
+#include "lockstep/coordination/client/client.h"
 
 namespace lockstep::runtime {
 
