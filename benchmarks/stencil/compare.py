@@ -4,7 +4,7 @@
 alternately.
 
     benchmarks/stencil/compare.py [--quick] [--sizes N,N] [--bits 32,64] [--processes 1,2,4] [--only SIDE ...]
-                                  [--steps heat,gradient,cumsum,argmax]
+                                  [--steps heat,gradient,descent,cumsum,argmax]
 
 README.md beside this file says what is measured. The times are medians over rounds of each run's median.
 """
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from comparing import Mpi, free_port, jax_python, print_table, run, warn_if_busy  # noqa: E402
 
 FORMS = ("automatic", "shard_map", "interior")
-STEPS = ("heat", "gradient", "cumsum", "argmax")  # all but the first in the columns Lockstep and JAX
+STEPS = ("heat", "gradient", "descent", "cumsum", "argmax")  # all but the first in the columns Lockstep and JAX
 WAIT_FOR_JAXS_CUMSUM = 30  # seconds; over several processes it may wait forever
 OPTIMIZED = ("-O3", "-march=native")
 
@@ -160,7 +160,7 @@ def main():
         for totals in sums.values():
             low, high = min(totals.values()), max(totals.values())
             if high - low > (1e-9 if bits == "64" else 1e-4) * abs(high):
-                failures.append(f"{name}: the sums of the cells differ: {totals}")
+                failures.append(f"{name}: the sums of the cells' squares differ: {totals}")
                 print(f"FAILED {failures[-1]}", file=sys.stderr)
     # The C++ of one process stands beside each number of processes.
     for (step, grid, _), row in rows.items():

@@ -9,7 +9,7 @@ import jax_common
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--form", required=True,
-                        choices=["automatic", "shard_map", "interior", "gradient", "cumsum", "argmax"])
+                        choices=["automatic", "shard_map", "interior", "gradient", "descent", "cumsum", "argmax"])
     for name in ("size", "bits", "steps", "windows"):
         parser.add_argument(f"--{name}", type=int, required=True)
     options = parser.parse_args()
@@ -40,6 +40,12 @@ def main():
         inner = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * u[1:-1, 1:-1]
         return u.at[1:-1, 1:-1].add(0.1 * inner)
 
+    def energy(u):
+        return 0.5 * (jnp.sum(jnp.square(u[1:] - u[:-1])) + jnp.sum(jnp.square(u[:, 1:] - u[:, :-1])))
+
+    def descent(u):
+        return u - 0.1 * jax.grad(energy)(u)
+
     def running(u):
         return jnp.cumsum(u, axis=0) * (1.0 / u.shape[0])
 
@@ -54,7 +60,8 @@ def main():
     elif options.form == "gradient":  # by the cells before all steps
         function = jax.grad(lambda u: 0.5 * jnp.sum(jnp.square(many(automatic)(u))))
     else:
-        function = many({"automatic": automatic, "interior": interior, "cumsum": running, "argmax": largest}[options.form])
+        steps = {"automatic": automatic, "interior": interior, "descent": descent, "cumsum": running, "argmax": largest}
+        function = many(steps[options.form])
     run = jax.jit(function, donate_argnums=0, in_shardings=rows, out_shardings=rows)
 
     def cells(part):
@@ -69,7 +76,7 @@ def main():
         u.block_until_ready()
         if i > 0:
             seconds.append((time.perf_counter() - start) / options.steps)
-    total = jax.jit(lambda u: jnp.sum(u, dtype=jnp.float64), out_shardings=NamedSharding(mesh, P()))(u)
+    total = jax.jit(lambda u: jnp.sum(jnp.square(u.astype(jnp.float64))), out_shardings=NamedSharding(mesh, P()))(u)
     if index == 0:
         jax_common.report_times("stencil", seconds, sum=float(total.addressable_data(0)))
     else:

@@ -65,8 +65,10 @@ void measure(std::int64_t size, int steps, int windows) {
   }
   double sum = 0;
   for (std::int64_t i = 1; i <= rows; ++i)
-    for (std::int64_t j = 0; j < width; ++j)
-      sum += static_cast<double>(u[static_cast<std::size_t>(i * width + j)]);
+    for (std::int64_t j = 0; j < width; ++j) {
+      const auto cell = static_cast<double>(u[static_cast<std::size_t>(i * width + j)]);
+      sum += cell * cell;
+    }
 #ifdef STENCIL_MPI
   MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 #endif

@@ -150,7 +150,7 @@ class ExecutableFile {
     lowered.counted = {program.flops(), program.bytes_accessed()};
     lowered.fingerprint = program.fingerprint();
     lowered.takes_position = program.takes_position();
-    lowered.traits = {program.transposes(), program.loops(), program.running()};
+    lowered.traits = {program.transposes(), program.loops(), program.running(), program.padding()};
     lowered.native_collectives = program.native_collectives();
     for (const proto::Collective& each : program.collectives())
       lowered.collectives.push_back(read_collective(each));
@@ -196,6 +196,7 @@ class ExecutableFile {
     out.set_transposes(lowered.traits.transposes);
     out.set_loops(lowered.traits.loops);
     out.set_running(lowered.traits.running);
+    out.set_padding(lowered.traits.padding);
     out.set_native_collectives(lowered.native_collectives);
     if (is_anywhere(lowered)) {
       meshes_.push_back(*lowered.mesh);

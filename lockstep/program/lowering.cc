@@ -74,6 +74,23 @@ bool has_loops(const Program& program) {
   return false;
 }
 
+/// Whether the pad's result is large, and most of it is its operand.
+bool pads_by_little(const Program& program, const Equation& equation) {
+  constexpr std::int64_t kLarge = 1 << 14;  // computed in microseconds
+  if (equation.primitive != &pad_p()) return false;
+  const std::int64_t size = program.aval(equation.outputs[0]).num_elements();
+  return size >= kLarge && 2 * size <= 3 * program.aval(equation.inputs[0]).num_elements();
+}
+
+bool has_padding(const Program& program, bool in_loop = false) {
+  return std::ranges::any_of(program.equations, [&](const Equation& equation) {
+    if (in_loop && pads_by_little(program, equation)) return true;
+    return std::ranges::any_of(programs_of(equation), [&](const NestedProgram& nested) {
+      return has_padding(*nested.program, in_loop || nested.times != 1);
+    });
+  });
+}
+
 bool has_running(const Program& program) {
   const Primitive* const kinds[] = {&cumsum_p(), &cumprod_p(), &cummax_p(), &cummin_p(), &cumlogsumexp_p()};
   bool has = false;
@@ -449,7 +466,8 @@ struct LowerProgram {
     lowered.fingerprint = out.fingerprint_;
     lowered.native_collectives = options.native_collectives;
     lowered.takes_position = out.uses_position_ && !options.native_collectives;
-    lowered.traits = {has_transposes(program), has_loops(program), has_running(program)};
+    lowered.traits = {has_transposes(program), has_loops(program), has_running(program),
+                      has_padding(program)};
     lowered.only_collectives = out.steps(program, outputs);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {

@@ -257,6 +257,7 @@ struct CodeTraits {
       false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
   bool loops = false;    ///< contains a program that runs more than once
   bool running = false;  ///< has a running sum, product, maximum, minimum or logarithm of sums
+  bool padding = false;  ///< a program that runs more than once pads a large array by little, as stencils do
 };
 
 /// A program ready for compilation.

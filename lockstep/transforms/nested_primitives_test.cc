@@ -12,10 +12,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/shape.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
+#include "lockstep/transforms/nested.h"
 #include "lockstep/transforms/test_nested_examples.h"
 #include "lockstep/transforms/vjp.h"
 #include "lockstep/transforms/vmap.h"
@@ -58,6 +60,31 @@ TEST(NestedPrimitives, ThatRunAProgramRepeatedly_AreReportedAsLoops) {
   }
   // The example of remat holds a scan.
   EXPECT_EQ(loops, (std::set<std::string>{"remat", "scan", "while"}));
+}
+
+TEST(Lower, LoopsThatPadLargeArraysByLittle_AreReported) {
+  // u's first cells, padded to its size in a loop, or the same without a loop.
+  const auto is_reported = [](std::int64_t size, std::int64_t kept, bool in_loop) {
+    const Aval cells{DType::kF32, {size}};
+    const auto next = [&](const ir::Value& u) {
+      const ir::Value zero = ir::lax::full(u, ir::Scalar::of(0.0), DType::kF32, {});
+      return ir::lax::pad(ir::lax::slice(u, {0}, {kept}), zero, {0}, {size - kept}, {0});
+    };
+    const ir::Program program = trace({cells}, [&](auto v) {
+      if (!in_loop) return std::vector{next(v[0])};
+      Inner inner("body");
+      const ir::Value results[] = {next(inner.input(cells))};
+      return emit_nested(v[0].builder(), scan_p(),
+                         ir::OpParams::of(ScanParams{inner.finish(results), 0, 1, 5, false}),
+                         std::vector{v[0]});
+    });
+    return lower(program, {}).traits.padding;
+  };
+  constexpr std::int64_t kLarge = 1 << 20;
+  EXPECT_TRUE(is_reported(kLarge, kLarge - 1, true));
+  EXPECT_FALSE(is_reported(kLarge, kLarge - 1, false));
+  EXPECT_FALSE(is_reported(kLarge, kLarge / 4, true));
+  EXPECT_FALSE(is_reported(100, 99, true));
 }
 
 TEST(NestedPrimitives, AgreeWithTheirShapeRules_AndAreTheSamePruned) {

@@ -75,11 +75,11 @@ class Cpu : public Platform {
   /// operand element by element, so a program with transposes gets the newer ones; and their code for a
   /// loop's body takes ten times as long, so a program with loops does, too. Small bodies gain nothing from
   /// unrolling, and the compiler takes half of the time without it; but running sums take many times
-  /// as long.
+  /// as long, and so do sums of pads in a loop, as in the gradient of a stencil.
   pjrt::CompileOptions own_compile_options(const ir::LoweredProgram& program) const override {
     pjrt::CompileOptions options;
     const ir::CodeTraits& has = program.traits;
-    if (has.running) return options;
+    if (has.running || has.padding) return options;
     if (has.loops) {
       options.backend_options = {"xla_cpu_disable_loop_unrolling"};
     } else if (!has.transposes) {
