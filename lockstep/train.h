@@ -29,6 +29,7 @@
 #include "lockstep/data/tfrecord.h"
 #include "lockstep/data/tokens.h"
 #include "lockstep/jit.h"
+#include "lockstep/jit/generate.h"
 #include "lockstep/metrics/metrics.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/optim/optim.h"

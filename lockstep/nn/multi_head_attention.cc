@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/nn/attention_blocks.h"
 #include "lockstep/nn/layer_arrays.h"
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
@@ -82,71 +81,56 @@ Array MultiHeadAttention::operator()(const Operand& x, const RotaryTables& rotar
   return out(dot_product_attention(all.query, all.key, all.value, options));
 }
 
-Array MultiHeadAttention::operator()(const Operand& x, AttentionCache& cache,
+Array MultiHeadAttention::operator()(const Operand& x, KvCache& cache,
                                      const AttentionOptions& options) const {
   return with_cache(x, cache, nullptr, options);
 }
 
-Array MultiHeadAttention::operator()(const Operand& x, AttentionCache& cache, const RotaryTables& rotary,
+Array MultiHeadAttention::operator()(const Operand& x, KvCache& cache, const RotaryTables& rotary,
                                      const AttentionOptions& options) const {
   return with_cache(x, cache, &rotary, options);
 }
 
-AttentionCache MultiHeadAttention::make_cache(std::int64_t batch, std::int64_t capacity) const {
+KvCache MultiHeadAttention::make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t window,
+                                       std::optional<DType> dtype) const {
   internal::check_made("MultiHeadAttention", out.kernel);
-  Shape shape = {batch, capacity};
-  shape.insert(shape.end(), key.kernel.shape().begin() + key.in_features.rank(), key.kernel.shape().end());
-  const DType dtype = key.kernel.dtype();
-  return {zeros(shape, dtype), zeros(shape, dtype), zeros({}, DType::kI32)};
+  const Shape& kernel = key.kernel.shape();
+  return KvCache::make(batch, capacity, kernel[kernel.size() - 2], kernel.back(),
+                       {.dtype = dtype.value_or(key.kernel.dtype()), .window = window});
 }
 
 MultiHeadAttention::Projected MultiHeadAttention::projected(const Operand& queries, const Operand& keys,
                                                             const Operand& values, const RotaryTables* rotary,
-                                                            const std::optional<Array>& first_row) const {
+                                                            const std::optional<Array>& positions) const {
   internal::check_made("MultiHeadAttention", out.kernel);
   Projected all = {query(queries), key(keys), value(values)};
   for (Array* each : {&all.query, &all.key}) {
     if (rotary != nullptr) {
       *each = rotary_embedding(*each, *rotary);
     } else if (rotary_base) {
-      RotaryOptions turn{.base = *rotary_base};
-      if (first_row) turn.positions = *first_row + arange(each->shape()[1], DType::kI32);
-      *each = rotary_embedding(*each, turn);
+      *each = rotary_embedding(*each, {.base = *rotary_base, .positions = positions});
     }
   }
   return all;
 }
 
-Array MultiHeadAttention::with_cache(const Operand& x, AttentionCache& cache, const RotaryTables* rotary,
+Array MultiHeadAttention::with_cache(const Operand& x, KvCache& cache, const RotaryTables* rotary,
                                      AttentionOptions options) const {
   CallSiteScope here(x.site());
-  const Projected own = projected(x, x, x, rotary, cache.length);
-  const Shape &shape = own.key.shape(), &whole = cache.key.shape();
-  const bool fits = whole.size() == 4 && cache.value.shape() == whole && whole[0] == shape[0] &&
-                    whole[2] == shape[2] && whole[3] == shape[3] && whole[1] >= shape[1];
-  if (!fits) {
-    fail<ShapeError>(
-        "[nn::MultiHeadAttention] expected a cache of keys and values with room for {}, got {} and {}{}; "
-        "make it "
-        "with make_cache(batch, capacity)",
-        to_string(own.key.aval()), to_string(cache.key.aval()), to_string(cache.value.aval()), ops::at());
-  }
-  const std::int64_t rows = shape[1], capacity = whole[1];
-  auto write = [&](Array& all, const Array& some) {
-    all = dynamic_update_slice(all, astype(some, all.dtype()), {0, cache.length, 0, 0});
-  };
-  write(cache.key, own.key);
-  write(cache.value, own.value);
-  // The queries are at other positions than their numbers, so causality and the window become a mask.
-  const Array seen = internal::visible(cache.length + arange(rows, DType::kI32),
-                                       arange(capacity, DType::kI32), true, options.local_window_size);
-  options.mask = options.mask ? logical_and(*options.mask, seen) : seen;
+  const std::int64_t rows = x.shape().size() < 2 ? 1 : x.shape()[1];
+  const Projected own = projected(x, x, x, rotary, cache.next_positions(rows));
+  const KvCache::Seen seen = cache.update(own.key, own.value, options.query_seq_lengths);
+  options.mask = options.mask ? logical_and(*options.mask, seen.mask) : seen.mask;
+  // The queries are at other positions than their numbers, so the window becomes a mask, too.
+  const LocalWindow& window = options.local_window_size;
+  const Array ahead = expand_dims(seen.keys, 1) - expand_dims(seen.queries, 2);
+  if (window.left) options.mask = logical_and(*options.mask, expand_dims(ahead >= -*window.left, 1));
   options.is_causal = false;
   options.local_window_size = {};
-  cache.length = cache.length + static_cast<int>(rows);
-  const Array y = out(dot_product_attention(own.query, astype(cache.key, own.query.dtype()),
-                                            astype(cache.value, own.query.dtype()), options));
-  return where(cache.length <= static_cast<int>(capacity), y, std::numeric_limits<double>::quiet_NaN());
+  const DType dtype = own.query.dtype();
+  const Array y =
+      out(dot_product_attention(own.query, astype(seen.key, dtype), astype(seen.value, dtype), options));
+  return where(reshape(cache.has_lost(), {x.shape()[0], 1, 1}), std::numeric_limits<double>::quiet_NaN(), y);
 }
 
 std::vector<tree::NamedAxes> MultiHeadAttention::logical_axes() const {

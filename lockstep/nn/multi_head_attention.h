@@ -6,17 +6,11 @@
 #include <vector>
 
 #include "lockstep/nn/attention.h"
+#include "lockstep/nn/kv_cache.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/rotary.h"
 
 namespace lockstep::nn {
-
-/// The keys and values of the rows so far, for a decoder that gets its rows one after the other. It is a
-/// tree: donate it to the jitted step, or carry it through a scan.
-struct AttentionCache {
-  Array key, value;  ///< [batch, capacity, key heads, features of a head]
-  Array length;      ///< the number of rows so far: an i32 scalar
-};
 
 /// Attention with several heads of qkv_features / num_heads features each, between linear layers: flax's
 /// MultiHeadDotProductAttention. With fewer key heads than heads, each key head serves a group of heads
@@ -52,15 +46,17 @@ struct MultiHeadAttention {
   /// have the positions, and are made once for all layers (rotary_tables).
   Array operator()(const Operand& x, const RotaryTables& rotary, const AttentionOptions& options = {}) const;
 
-  /// A cache for up to `capacity` rows.
-  AttentionCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+  /// A cache for up to `capacity` rows, by default in the dtype of the keys' kernel.
+  KvCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t window = 0,
+                     std::optional<DType> dtype = {}) const;
 
   /// Causal self-attention of the next rows, one or several, to all rows so far; the cache gets their keys
-  /// and values. Masks, biases and windows of `options` are for [batch, heads, rows, capacity]. With
-  /// rotary_base the positions begin at cache.length; tables are those of the new rows. If the rows are more
-  /// than the capacity, the result is NaN.
-  Array operator()(const Operand& x, AttentionCache& cache, const AttentionOptions& options = {}) const;
-  Array operator()(const Operand& x, AttentionCache& cache, const RotaryTables& rotary,
+  /// and values. If the examples have different numbers of rows, query_seq_lengths are those, and the rest is
+  /// padding. Masks and biases of `options` are for [batch, heads, rows, capacity], without a window of the
+  /// cache. With rotary_base the positions are cache.next_positions(rows); tables are those of the new rows.
+  /// For examples of more rows than the capacity the result is NaN. Throws as KvCache::update does.
+  Array operator()(const Operand& x, KvCache& cache, const AttentionOptions& options = {}) const;
+  Array operator()(const Operand& x, KvCache& cache, const RotaryTables& rotary,
                    const AttentionOptions& options = {}) const;
 
   std::vector<tree::NamedAxes> logical_axes() const;
@@ -72,8 +68,8 @@ struct MultiHeadAttention {
     Array query, key, value;
   };
   Projected projected(const Operand& queries, const Operand& keys, const Operand& values,
-                      const RotaryTables* rotary, const std::optional<Array>& first_row) const;
-  Array with_cache(const Operand& x, AttentionCache& cache, const RotaryTables* rotary,
+                      const RotaryTables* rotary, const std::optional<Array>& positions) const;
+  Array with_cache(const Operand& x, KvCache& cache, const RotaryTables* rotary,
                    AttentionOptions options) const;
 };
 

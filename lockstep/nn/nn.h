@@ -6,6 +6,7 @@
 #include "lockstep/nn/batch_norm.h"
 #include "lockstep/nn/convolution.h"
 #include "lockstep/nn/initializers.h"
+#include "lockstep/nn/kv_cache.h"
 #include "lockstep/nn/layer.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/lora.h"
@@ -15,3 +16,4 @@
 #include "lockstep/nn/recurrent.h"
 #include "lockstep/nn/relative_position.h"
 #include "lockstep/nn/rotary.h"
+#include "lockstep/nn/sampling.h"

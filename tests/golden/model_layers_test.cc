@@ -384,18 +384,18 @@ TEST(MultiHeadAttention, WithACache_GivesTheRowsOfTheWholeSequence) {
       options.is_causal = true;
       return tables ? attention(x, nn::rotary_tables(7, 2, turn), options) : attention(x, options);
     };
-    auto next_rows = [&](nn::AttentionCache& cache, const Array& rows) {
+    auto next_rows = [&](nn::KvCache& cache, const Array& rows) {
       if (!tables) return attention(rows, cache, window);
       nn::RotaryOptions at = turn;
-      at.positions = cache.length + arange(rows.shape()[1]);
+      at.positions = cache.next_positions(rows.shape()[1]);
       return attention(rows, cache, nn::rotary_tables(rows.shape()[1], 2, at), window);
     };
     // Four rows at once, then one at a time, in a cache that is larger than the sequence.
     auto generated = [&](const Array& x) {
-      nn::AttentionCache cache = attention.make_cache(2, 9);
+      nn::KvCache cache = attention.make_cache(2, 9);
       const Array prompt = next_rows(cache, slice(x, {0, 0, 0}, {2, 4, 8}));
-      auto step = [&](const nn::AttentionCache& before, const Array& row) {
-        nn::AttentionCache cache = before;
+      auto step = [&](const nn::KvCache& before, const Array& row) {
+        nn::KvCache cache = before;
         const Array y = next_rows(cache, expand_dims(row, 1));
         return std::pair(cache, squeeze(y, 1));
       };
@@ -405,16 +405,17 @@ TEST(MultiHeadAttention, WithACache_GivesTheRowsOfTheWholeSequence) {
     const Array expected = jit(whole)(x);
     auto [found, cache] = jit(generated)(x);
     EXPECT_LT(max(abs(found - expected)).item<float>(), 1e-5);
-    EXPECT_EQ(cache.length.item<std::int32_t>(), 7);
-    EXPECT_EQ(cache.key.shape(), (Shape{2, 9, 2, 2}));
+    EXPECT_EQ(cache.length.to_host<std::int32_t>(), (std::vector<std::int32_t>{7, 7}));
+    EXPECT_EQ(cache.key.shape(), (Shape{2, 2, 9, 2}));
     // Rows beyond the capacity.
     const Array rows = slice(x, {0, 0, 0}, {2, 3, 8});
     EXPECT_TRUE(all(isnan(next_rows(cache, rows))).item<bool>());
-    nn::AttentionCache other = attention.make_cache(1, 9);
+    nn::KvCache other = attention.make_cache(2, 2);
     EXPECT_THAT(
         error_of<ShapeError>([&] { next_rows(other, rows); }),
-        HasSubstr("[nn::MultiHeadAttention] expected a cache of keys and values with room for f32[2,3,2,2], "
-                  "got f32[1,9,2,2]"));
+        HasSubstr(
+            "[nn::KvCache] expected rows [batch, rows, key heads, features] that fit into a cache [batch, "
+            "key heads, capacity, features] of f32[2,2,2,2], got f32[2,3,2,2]"));
   }
 }
 
