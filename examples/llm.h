@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The language models of the families Llama, Mistral and Qwen 2, from Hugging Face's folders: the model of
+// llm.cc.
+
+#include <lockstep/lockstep.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace llm {
+
+namespace ls = lockstep;
+namespace nn = lockstep::nn;
+namespace hf = lockstep::checkpoint::hf;
+using ls::Array, ls::P;
+
+/// Entries of config.json.
+struct Config {
+  std::string model_type, hidden_act;
+  std::int64_t hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, vocab_size;
+  std::optional<std::int64_t> num_key_value_heads, head_dim, sliding_window, max_window_layers;
+  std::optional<bool> attention_bias, mlp_bias, tie_word_embeddings, use_sliding_window;
+  double rms_norm_eps;
+
+  std::int64_t key_heads() const { return num_key_value_heads.value_or(num_attention_heads); }
+  std::int64_t head_size() const { return head_dim.value_or(hidden_size / num_attention_heads); }
+
+  /// The number of keys that a query of this layer sees; 0: all.
+  std::int64_t window(std::int64_t layer) const {
+    const bool limited = model_type != "qwen2" || (use_sliding_window.value_or(false) &&
+                                                   layer >= max_window_layers.value_or(num_hidden_layers));
+    return limited ? sliding_window.value_or(0) : 0;
+  }
+};
+
+struct Block {
+  nn::RMSNorm input_layernorm;
+  nn::MultiHeadAttention attention;
+  nn::RMSNorm post_attention_layernorm;
+  nn::Linear gate, up, down;
+};
+
+struct Model {
+  nn::Embedding embed;
+  std::vector<Block> layers;
+  nn::RMSNorm norm;
+  std::optional<nn::Linear> head;  // if it is not embed
+};
+
+/// Where the model's arrays are in the files.
+inline hf::Rules rules() {
+  const std::string own = "layers.{}.attention.", theirs = "model.layers.{}.self_attn.";
+  std::vector<hf::Rule> all = {{"embed.embedding", "model.embed_tokens.weight"},
+                               {own + "out.kernel", theirs + "o_proj.weight", "o (h d) -> h d o"},
+                               {own + "out.bias", theirs + "o_proj.bias"}};
+  for (const std::string name : {"query", "key", "value"}) {
+    all.push_back({own + name + ".kernel", theirs + name[0] + "_proj.weight", "(h d) i -> i h d"});
+    all.push_back({own + name + ".bias", theirs + name[0] + "_proj.bias", "(h d) -> h d"});
+  }
+  all.push_back({"layers.{}.{}.kernel", "model.layers.{}.mlp.{}_proj.weight", "o i -> i o"});
+  all.push_back({"{*}.scale", "model.{*}.weight"});
+  all.push_back({"head.kernel", "lm_head.weight", "o i -> i o"});
+  return hf::Rules(all).ignore("{*}.rotary_emb.inv_freq");
+}
+
+/// The model before its arrays are made, with names for the axes that may be split over devices.
+inline Model layers(const Config& c) {
+  if (c.hidden_act != "silu" || c.mlp_bias.value_or(false))
+    throw ls::Error("expected a model with the hidden_act silu and without mlp_bias");
+  const bool bias = c.attention_bias.value_or(false);
+  const nn::RMSNorm norm{.features = c.hidden_size, .epsilon = c.rms_norm_eps};
+  const nn::Linear up{c.hidden_size, c.intermediate_size, false, {}, {}, P(nullptr, "hidden")},
+      down{c.intermediate_size, c.hidden_size, false, {}, {}, P("hidden", nullptr)},
+      head{c.hidden_size, c.vocab_size, false};
+  const nn::MultiHeadAttention attention{.num_heads = c.num_attention_heads,
+                                         .in_features = c.hidden_size,
+                                         .qkv_features = c.num_attention_heads * c.head_size(),
+                                         .out_features = c.hidden_size,
+                                         .num_key_heads = c.key_heads(),
+                                         .use_bias = bias || c.model_type == "qwen2",
+                                         .out_bias = bias,
+                                         .axes = P(nullptr, "heads", nullptr)};
+  const Block block{norm, attention, norm, up, up, down};
+  return {.embed = {c.vocab_size, c.hidden_size},
+          .layers = std::vector(static_cast<std::size_t>(c.num_hidden_layers), block),
+          .norm = norm,
+          .head = c.tie_word_embeddings.value_or(false) ? std::nullopt : std::optional(head)};
+}
+
+/// config.json's rope_theta and rope_scaling, which newer files have in rope_parameters.
+inline nn::RotaryOptions rotary_of(const hf::Config& file) {
+  const std::string entry = file.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  const std::string old = file.get<std::string>(entry + ".type", "default");
+  const std::string kind = file.get<std::string>(entry + ".rope_type", old);
+  nn::RotaryOptions options{.base = file.get(entry + ".rope_theta", file.get("rope_theta", 10000.0))};
+  if (kind == "linear") options.scaling = file.get<nn::LinearRotaryScaling>(entry);
+  if (kind == "llama3") options.scaling = file.get<nn::Llama3RotaryScaling>(entry);
+  if (kind != "default" && options.scaling.index() == 0)
+    throw ls::Error("expected the rope_type default, linear or llama3, got " + kind);
+  return options;
+}
+
+using Caches = std::vector<nn::KvCache>;
+
+/// The last features of new tokens, i32[batch,rows], of which each row has some, and the caches with them.
+inline std::pair<Array, Caches> features(const Model& model, const Array& tokens, const Array& lengths,
+                                         Caches caches, const nn::RotaryOptions& rotary) {
+  nn::RotaryOptions at = rotary;
+  at.positions = caches[0].next_positions(tokens.shape()[1]);
+  const auto tables = nn::rotary_tables(tokens.shape()[1], caches[0].key.shape()[3], at);
+  Array x = model.embed(tokens);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Block& block = model.layers[i];
+    x = x + block.attention(block.input_layernorm(x), caches[i], tables, {.query_seq_lengths = lengths});
+    const Array y = block.post_attention_layernorm(x);
+    x = x + block.down(nn::silu(block.gate(y)) * block.up(y));
+  }
+  return {model.norm(x), caches};
+}
+
+/// The logits of the token that follows each of these features.
+inline Array logits(const Model& model, const Array& x) {
+  return model.head ? (*model.head)(x) : model.embed.attend(x);
+}
+
+}  // namespace llm

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// examples/llm.cc, as a user runs it, in one process and in two: logits and greedy tokens of small models are
+// those that transformers computes (hf/generate.py).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lockstep/testing/processes.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ProcessResult;
+using testing::run_processes;
+using Arguments = std::vector<std::string>;
+
+struct Expected {
+  std::vector<std::vector<std::int32_t>> rows, greedy;
+  std::vector<std::vector<std::vector<double>>> logits;  // of each place of each row
+};
+
+Expected expected_of(const std::string& family) {
+  std::ifstream in(LOCKSTEP_HF_MODELS_DIR "/" + family + "/expected.json");
+  const nlohmann::json all = nlohmann::json::parse(in);
+  return {all["rows"], all["greedy"], all["logits"]};
+}
+
+/// "5 17; 2": the rows as the program takes them.
+std::string text_of(const std::vector<std::vector<std::int32_t>>& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    if (!text.empty()) text += ";";
+    for (std::int32_t token : row) text += " " + std::to_string(token);
+  }
+  return text;
+}
+
+/// The output of process 0.
+std::string run_llm(const std::string& family, int processes, const Arguments& more) {
+  Arguments arguments = {"--model", LOCKSTEP_HF_MODELS_DIR "/" + family, "--tokens",
+                         text_of(expected_of(family).rows)};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const std::vector<ProcessResult> results = run_processes({.count = processes,
+                                                            .program = LOCKSTEP_LLM,
+                                                            .arguments = arguments,
+                                                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
+                                                            .coordinator = true,
+                                                            .deadline = std::chrono::seconds(120)});
+  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
+  return results[0].log;
+}
+
+/// The numbers of lines "row 0: 1 2 3", in order.
+template <class T>
+std::vector<std::vector<T>> printed(const std::string& log) {
+  std::vector<std::vector<T>> all;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    std::size_t at = 0;
+    if (!line.starts_with("row ") || (at = line.find(": ")) == line.npos) continue;
+    std::istringstream numbers(line.substr(at + 2));
+    std::vector<T>& row = all.emplace_back();
+    for (T number; numbers >> number;) row.push_back(number);
+  }
+  return all;
+}
+
+class Llm : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Llm, GivesTheLogitsAndGreedyTokensOfTransformers) {
+  const Expected expected = expected_of(GetParam());
+  for (int processes : {1, 2}) {
+    SCOPED_TRACE(std::to_string(processes) + " processes");
+    const auto logits = printed<double>(run_llm(GetParam(), processes, {"--logits"}));
+    std::size_t line = 0;
+    double worst = 0, largest = 0;
+    for (const auto& row : expected.logits) {
+      for (const std::vector<double>& place : row) {
+        ASSERT_LT(line, logits.size());
+        const std::vector<double>& found = logits[line++];
+        ASSERT_EQ(found.size(), place.size());
+        for (std::size_t i = 0; i < place.size(); ++i) {
+          worst = std::max(worst, std::abs(found[i] - place[i]));
+          largest = std::max(largest, std::abs(place[i]));
+        }
+      }
+    }
+    EXPECT_EQ(line, logits.size());
+    EXPECT_LT(worst / largest, 1e-5);
+
+    const std::string log = run_llm(GetParam(), processes, {"--new", "24"});
+    EXPECT_EQ(printed<std::int32_t>(log), expected.greedy);
+    EXPECT_THAT(log, HasSubstr("new: 69 tokens in "));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Llm, ::testing::Values("llama", "mistral", "qwen2"),
+                         [](const auto& info) { return info.param; });
+
+TEST(LlmProgram, StopsAndDraws) {
+  const Expected expected = expected_of("llama");
+  auto greedy = expected.greedy;
+  const std::int32_t stop = greedy[0][2];
+  for (auto& row : greedy)
+    row.erase(
+        std::find(row.begin(), row.end(), stop) + (std::find(row.begin(), row.end(), stop) != row.end()),
+        row.end());
+  EXPECT_EQ(printed<std::int32_t>(run_llm("llama", 1, {"--new", "24", "--stop", std::to_string(stop)})),
+            greedy);
+  const Arguments draw = {"--temperature", "1", "--top-p", "0.9", "--seed"};
+  auto drawn = [&](const char* seed) {
+    Arguments arguments = draw;
+    arguments.push_back(seed);
+    return printed<std::int32_t>(run_llm("llama", 1, arguments));
+  };
+  EXPECT_NE(drawn("1"), drawn("2"));
+}
+
+}  // namespace
+}  // namespace lockstep
