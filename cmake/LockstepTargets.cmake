@@ -111,7 +111,7 @@ function(lockstep_precompile_test target)
   endif()
 endfunction()
 # The layers whose tests call what users call.
-set(LOCKSTEP_PUBLIC_LAYERS ops random nn optim jit interop data checkpoint metrics)
+set(LOCKSTEP_PUBLIC_LAYERS ops random nn optim jit sparse interop data checkpoint metrics)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
   message(WARNING "Lockstep is tested on x86_64 only.")
 endif()

@@ -11,6 +11,7 @@
 #ifndef LOCKSTEP_UNSUPPORTED_COMPILER
 
 #include "lockstep/interop/jax_export.h"
+#include "lockstep/sparse/sparse.h"
 #include "lockstep/train.h"
 
 #endif

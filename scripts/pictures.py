@@ -78,7 +78,7 @@ WORDS = {
     "collectives": "data plane on CPUs", "lapack": "decompositions", "program": "Program, primitives",
     "transforms": "grad, vmap", "sharding": "Mesh, partitioner", "runtime": "initialize(), devices",
     "array": "Array, tracing, launch", "tree": "trees of arrays", "ops": "jax.numpy", "random": "random numbers",
-    "nn": "layers, losses", "optim": "optimizers", "jit": "jit, shard_map, pmap", "interop": "jax.export",
+    "nn": "layers, losses", "optim": "optimizers", "jit": "jit, shard_map, pmap", "sparse": "BCOO, BCSR", "interop": "jax.export",
     "data": "loaders", "checkpoint": "saves and restores", "metrics": "logs", "testing": "process tests",
 }
 
