@@ -187,6 +187,28 @@ QR qr(const Operand& x, QRMode mode) {
   return {parts[0], parts[1]};
 }
 
+QR tsqr(const Operand& operand, std::int64_t blocks) {
+  CallSiteScope here(operand.site());
+  check("tsqr", operand, false);
+  const Array x = operand.as_array();
+  const std::int64_t m = rows(x.shape()), n = x.shape().back();
+  if (blocks < 1 || m % blocks != 0 || m / blocks < n) {
+    fail<ShapeError>(
+        "[linalg::tsqr] expected equal blocks with at least as many rows as columns, got {} blocks of {} (at "
+        "{})",
+        blocks, lockstep::to_string(x.shape()), operand.site().to_string());
+  }
+  const Shape batch(x.shape().begin(), x.shape().end() - 2);
+  auto with = [&](std::initializer_list<std::int64_t> sizes) {
+    Shape shape = batch;
+    shape.insert(shape.end(), sizes);
+    return shape;
+  };
+  const QR parts = qr(reshape(x, with({blocks, m / blocks, n})));
+  const QR whole = qr(reshape(parts.r, with({blocks * n, n})));
+  return {reshape(matmul(parts.q, reshape(whole.q, with({blocks, n, n}))), x.shape()), whole.r};
+}
+
 Eigh eigh(const Operand& x) {
   std::vector<Array> parts =
       of_one("eigh", x, true, [](const Array& x) { return ir::lax::eigh(symmetrized(x)); });

@@ -63,6 +63,13 @@ struct QR {
 enum class QRMode { kReduced, kComplete };
 QR qr(const Operand& x, QRMode mode = QRMode::kReduced);
 
+/// The reduced decomposition of a matrix of many rows by blocks of them: a decomposition of each, and one of
+/// their r factors (Demmel, Grigori, Hoemmen and Langou, 2012). If x is split by rows into as many blocks,
+/// only the r factors are gathered, blocks * n * n elements. The signs of r's rows, and of q's columns, may
+/// differ from those of qr. The derivatives are those of both decompositions. Throws ShapeError unless the
+/// blocks are equal, with at least as many rows as columns.
+QR tsqr(const Operand& x, std::int64_t blocks);
+
 /// Eigenvalues, in ascending order, and eigenvectors, as columns, of a symmetric x. Only its lower triangle
 /// is read.
 struct Eigh {

@@ -39,6 +39,20 @@ TEST(Decompositions, TallAndWideMatrices_AreTheProductOfTheirFactors) {
   expect_close(matmul(complete.q, complete.r), floats(tall()), 1e-5);
 }
 
+TEST(Decompositions, QrByBlocks_IsQrButForSigns) {
+  for (const Shape& shape : {Shape{24, 3}, Shape{2, 24, 3}}) {
+    const Array x = reshape(sin(arange(num_elements(shape)) * 0.7f), shape);
+    const linalg::QR whole = linalg::qr(x);
+    for (std::int64_t blocks : {1, 2, 8}) {
+      const linalg::QR qr = linalg::tsqr(x, blocks);
+      expect_close(matmul(qr.q, qr.r), floats(x), 1e-5);
+      expect_close(matmul(swapaxes(qr.q, -1, -2), qr.q), floats(broadcast_to(eye(3), qr.r.shape())), 1e-5);
+      expect_close(abs(qr.r), floats(abs(whole.r)), 1e-5);
+    }
+  }
+  for (std::int64_t blocks : {0, 3, 8}) EXPECT_THROW(linalg::tsqr(ones({16, 3}), blocks), ShapeError);
+}
+
 /// From 128 rows and columns on, LAPACK gets the matrix itself and not its transpose. Its signs are the same.
 TEST(Decompositions, QrOfLargeMatrices_HasTheSignsOfSmallOnes) {
   for (const Shape& shape : {Shape{150, 130}, Shape{130, 150}, Shape{128, 128}, Shape{2, 160, 129}}) {
