@@ -144,7 +144,10 @@ Array reachable(const RowBlocks& a, const Array& x) {
 
 /// values * x[index]: for [blocks, n] of both, [blocks, n], with the columns of x behind.
 Array terms(const RowBlocks& a, const Array& values, const Array& index, const Array& reachable) {
-  const TakeOptions zero_outside = {.axis = 0, .mode = GatherScatterMode::kFillOrDrop, .fill_value = 0};
+  constexpr GatherScatterMode kFill = GatherScatterMode::kFillOrDrop;
+  if (reachable.ndim() == 2 && a.halo >= 0)  // a loop of half the time of the one below
+    return values * take_along_axis(reachable, index, 1, kFill, 0);
+  const TakeOptions zero_outside = {.axis = 0, .mode = kFill, .fill_value = 0};
   const Array factors =
       a.halo < 0 ? take(reachable, index, zero_outside) : vmap([&](const Array& x, const Array& index) {
         return take(x, index, zero_outside);
