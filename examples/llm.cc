@@ -3,9 +3,11 @@
 // and Qwen 2: config.json and model.safetensors (or several, and their index). Tokens are given and printed
 // as numbers.
 //
-//   $ lockstep run -n 2 -- build/release/examples/llm --model tests/models/hf/llama --tokens "5 17 42; 50 2"
-//   --new 6 [0] row 0: 24 0 4 54 54 45 [0] row 1: 18 17 18 0 8 4 [0] prompt: 5 tokens in 0.004 s, 1250.0
-//   tokens/s; new: 10 tokens in 0.005 s, 2000.0 tokens/s
+//   $ folder=tests/models/hf/llama
+//   $ lockstep run -n 2 -- build/release/examples/llm --model $folder --tokens "5 17 42; 50 2" --new 6
+//   [0] row 0: 24 0 4 54 54 45
+//   [0] row 1: 18 17 18 0 8 4
+//   [0] prompt: 5 tokens in 0.004 s, 1250.0 tokens/s; new: 10 tokens in 0.005 s, 2000.0 tokens/s
 //
 // The rows are read at once, though they differ in length. Each device has some of the heads, of the hidden
 // units and of the cache. With --logits the program prints the logits after each token instead.

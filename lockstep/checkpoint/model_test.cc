@@ -557,7 +557,7 @@ void play(int histories, const std::function<std::unique_ptr<test::Place>()>& pl
               count.saves, count.kills, count.acts, count.removals, count.damages);
 }
 
-int histories() { return lockstep::testing::rounds("LOCKSTEP_TEST_HISTORIES", 500, 10000); }
+int histories() { return lockstep::testing::rounds("LOCKSTEP_TEST_HISTORIES", 300, 10000); }
 
 TEST(History, InAFolder_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   play(histories() * 4 / 5, [] { return std::make_unique<test::FolderPlace>(); });
@@ -570,7 +570,7 @@ TEST(History, InABucket_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
 TEST(History, OnARealServer_AcknowledgedSavesStay_AndOtherFilesAreUntouched) {
   const storage::TestS3Server server(LOCKSTEP_S3_SERVER);
   if (!server.reason().empty()) GTEST_SKIP() << server.reason();
-  play(std::max(1, histories() / 500), [&] { return std::make_unique<test::ServerPlace>(server); });
+  play(std::max(1, histories() / 300), [&] { return std::make_unique<test::ServerPlace>(server); });
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ Array attended(const Decoder& model, const Array& tokens,
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
     const Block& block = model.blocks[i];
     x = x + attend(block.attention, i, block.norm(x));
-    x = x + tanh(block.out(x));
+    x = tanh(block.out(x));  // no sum: tied embeddings would repeat the last token
   }
   return x;
 }
