@@ -37,6 +37,20 @@ def free_port():
         return s.getsockname()[1]
 
 
+def jax_commands(command, processes, environment={}):
+    """What `run` takes to start a program of JAX's side in some processes, which meet on this machine."""
+    coordinator = f"127.0.0.1:{free_port()}"
+    return [(command, {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i), "COMPARE_COORDINATOR": coordinator,
+                       "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "benchmarks" / "compare_jax"), **environment})
+            for i in range(processes)]
+
+
+def human(microseconds):
+    if microseconds is None:
+        return "-"
+    return f"{microseconds / 1e3:.3g} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
+
+
 def stop(processes):
     """Ends what is left of these processes, each the leader of its own group."""
     for process in processes:

@@ -21,7 +21,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from comparing import PINNED, Mpi, free_port, jax_python, run, warn_if_busy  # noqa: E402
+from comparing import PINNED, Mpi, jax_commands, jax_python, run, warn_if_busy  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -35,11 +35,8 @@ class Jax:
         self.python = python
 
     def run(self, program, processes, arguments, timeout, environment={}):
-        coordinator = f"127.0.0.1:{free_port()}"
-        return run([([self.python, str(HERE / f"jax_{program}.py"), *arguments],
-                     {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i),
-                      "COMPARE_COORDINATOR": coordinator, "JAX_PLATFORMS": "cpu", **environment})
-                    for i in range(processes)], timeout)
+        command = [self.python, str(HERE / f"jax_{program}.py"), *arguments]
+        return run(jax_commands(command, processes, environment), timeout)
 
 
 class Lockstep:

@@ -15,7 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from comparing import free_port, jax_python, print_table, run, warn_if_busy  # noqa: E402
+from comparing import human, jax_commands, jax_python, print_table, run, warn_if_busy  # noqa: E402
 
 SIDES = ("Lockstep, RowBlocks", "Lockstep, BCSR", "JAX, BCSR", "C++")
 
@@ -33,22 +33,14 @@ def commands_of(side, options, processes, arguments):
                             str(HERE / "plain_sparse.cc")], check=True)
         return [([str(program), *arguments], {})]
     if side == "JAX, BCSR":
-        coordinator = f"127.0.0.1:{free_port()}"
         options.python = options.python or jax_python()
-        return [([options.python, str(HERE / "jax_sparse.py"), *arguments],
-                 {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i), "COMPARE_COORDINATOR": coordinator,
-                  "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "benchmarks" / "compare_jax")})
-                for i in range(processes)]
+        return jax_commands([options.python, str(HERE / "jax_sparse.py"), *arguments], processes)
     build = options.build.resolve()
     for path in (build / "lockstep", build / "benchmarks" / "sparse"):
         if not path.exists():
             sys.exit(f"not built: {path}; run cmake --build --preset release --target lockstep_tool sparse")
     return [([str(build / "lockstep"), "run", "-n", str(processes), "--", str(build / "benchmarks" / "sparse"),
               "--form", side.split(", ")[1], *arguments], {})]
-
-
-def human(value):
-    return "-" if value is None else f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
 
 
 def main():

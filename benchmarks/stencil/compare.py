@@ -17,7 +17,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from comparing import Mpi, free_port, jax_python, print_table, run, warn_if_busy  # noqa: E402
+from comparing import Mpi, human, jax_commands, jax_python, print_table, run, warn_if_busy  # noqa: E402
 
 FORMS = ("automatic", "shard_map", "interior")
 STEPS = ("heat", "gradient", "descent", "cumsum", "argmax")  # all but the first in the columns Lockstep and JAX
@@ -42,11 +42,7 @@ class Jax:
         self.python = python
 
     def commands(self, form, processes, arguments):
-        coordinator = f"127.0.0.1:{free_port()}"
-        return [([self.python, str(HERE / "jax_stencil.py"), "--form", form, *arguments],
-                 {"COMPARE_PROCESSES": str(processes), "COMPARE_PROCESS": str(i), "COMPARE_COORDINATOR": coordinator,
-                  "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "benchmarks" / "compare_jax")})
-                for i in range(processes)]
+        return jax_commands([self.python, str(HERE / "jax_stencil.py"), "--form", form, *arguments], processes)
 
 
 class Plain:
@@ -72,10 +68,6 @@ class PlainMpi:
 
     def commands(self, form, processes, arguments):
         return [(self.mpi.command(processes, [self.program, *arguments]), {})]
-
-
-def human(value):
-    return "-" if value is None else f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
 
 
 def print_rows(rows, columns):

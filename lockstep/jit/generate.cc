@@ -24,11 +24,9 @@ int token_of(const char* name, std::int64_t token) {
 }  // namespace
 
 namespace internal {
-namespace {
 
-/// `before` with one more token of each example.
-Decoding with_tokens(Decoding at, const Array& logits, const random::Key& key,
-                     const GenerationOptions& options) {
+Decoding next_decoding(Decoding at, const Array& logits, const random::Key& key,
+                       const GenerationOptions& options) {
   const Array chosen = sample(logits, options.sampling, random::fold_in(key, at.step), at.seen);
   at.last = where(at.done, token_of("pad_token_id", options.pad_token_id), chosen);
   at.lengths = at.lengths + astype(logical_not(at.done), DType::kI32);
@@ -39,8 +37,6 @@ Decoding with_tokens(Decoding at, const Array& logits, const random::Key& key,
   at.step = at.step + 1;
   return at;
 }
-
-}  // namespace
 
 void check_generation(const Array& prompt, const Array& lengths, const GenerationOptions& options,
                       const random::Key& key, const CallSite& site) {
@@ -77,12 +73,7 @@ Decoding begin_decoding(const Array& logits, const Array& prompt, const Array& l
               .step = zeros({}, DType::kI32),
               .seen = {}};
   if (options.sampling.repetition_penalty != 1) at.seen = seen_tokens(prompt, logits.shape()[1], lengths);
-  return with_tokens(std::move(at), logits, key, options);
-}
-
-Decoding next_decoding(const Decoding& before, const Array& logits, const random::Key& key,
-                       const GenerationOptions& options) {
-  return with_tokens(before, logits, key, options);
+  return next_decoding(std::move(at), logits, key, options);
 }
 
 Array goes_on(const Decoding& at, const GenerationOptions& options) {

@@ -60,7 +60,9 @@ void check_generation(const Array& prompt, const Array& lengths, const Generatio
 /// The first tokens, chosen from these logits.
 Decoding begin_decoding(const Array& logits, const Array& prompt, const Array& lengths,
                         const random::Key& key, const GenerationOptions& options);
-Decoding next_decoding(const Decoding& before, const Array& logits, const random::Key& key,
+
+/// With one more token of each example.
+Decoding next_decoding(Decoding at, const Array& logits, const random::Key& key,
                        const GenerationOptions& options);
 Array goes_on(const Decoding& at, const GenerationOptions& options);
 

@@ -120,54 +120,61 @@ void LaunchAgreement::compare(const std::string& place, const std::vector<int>& 
                               const std::vector<Launches>& own, std::optional<milliseconds> timeout) {
   coordination::KeyValueStore& store = client_.key_value_store();
   const int self = client_.process_id();
-  const auto key = [&](int process) { return fmt::format("{}/{}", place, process); };
-  std::string verdict;
-  std::vector<int> minority;
+  const std::string verdict_key = place + "/verdict", message_key = place + "/message";
   if (self != processes.front()) {
-    store.set(key(self), nlohmann::json(own).dump());
-    verdict = get(place + "/verdict", timeout);
-    if (verdict == kSame) return;
+    store.set(fmt::format("{}/{}", place, self), nlohmann::json(own).dump());
+    if (get(verdict_key, timeout) == kSame) return;
     store.set(fmt::format("{}/log/{}", place, self), own_log());
-    verdict = get(place + "/message", std::nullopt);
-  } else {
-    std::map<int, std::map<Fingerprint, Launches>> said;
-    std::map<Fingerprint, std::vector<int>> members;
-    for (const int process : processes) {
-      const auto launches =
-          process == self ? own
-                          : nlohmann::json::parse(get(key(process), timeout)).get<std::vector<Launches>>();
-      for (const Launches& each : launches) {
-        said[process][each.group] = each;
-        members[each.group] = each.processes;
-      }
-    }
-    std::string found;
-    for (const auto& [group, of] : members) {
-      std::vector<std::pair<int, std::uint64_t>> hashes;
-      for (const int process : of) hashes.emplace_back(process, said[process][group].hash);
-      const auto other = std::ranges::find_if(
-          hashes, [&](const auto& each) { return each.second != hashes.front().second; });
-      if (other == hashes.end()) continue;
-      const auto describe = [&](int process) {
-        const Launches& launches = said[process][group];
-        return fmt::format("process {} of {} has made {} launches over these devices, the last new one {}",
-                           process, client_.num_processes(), launches.launches,
-                           launches.last.empty() ? "unknown" : launches.last);
-      };
-      minority = collectives::minority(hashes);
-      found = fmt::format("{}, but {}", describe(of.front()), describe(other->first));
-      break;
-    }
-    store.set(place + "/verdict", found.empty() ? kSame : "different");
-    if (found.empty()) return;
-    verdict = fmt::format(
-        "the processes launch different programs: {}. Their collectives would mix the data of both; all "
-        "processes must launch the same programs, on the same shapes, in the same order",
-        with_logs(place, processes, found));
-    store.set(place + "/message", verdict);
+    const std::string message = get(message_key, std::nullopt);
+    on_difference_({}, message);
+    throw DivergenceError(message);
   }
-  on_difference_(minority, verdict);
-  throw DivergenceError(verdict);
+  std::map<int, std::vector<Launches>> said;
+  for (const int process : processes) {
+    said[process] = process == self
+                        ? own
+                        : nlohmann::json::parse(get(fmt::format("{}/{}", place, process), timeout))
+                              .get<std::vector<Launches>>();
+  }
+  const std::optional<Difference> difference = find_difference(said);
+  store.set(verdict_key, difference ? "different" : kSame);
+  if (!difference) return;
+  const std::string message = fmt::format(
+      "the processes launch different programs: {}. Their collectives would mix the data of both; all "
+      "processes must launch the same programs, on the same shapes, in the same order",
+      with_logs(place, processes, difference->text));
+  store.set(message_key, message);
+  on_difference_(difference->minority, message);
+  throw DivergenceError(message);
+}
+
+std::optional<LaunchAgreement::Difference> LaunchAgreement::find_difference(
+    const std::map<int, std::vector<Launches>>& said) const {
+  std::map<Fingerprint, std::vector<int>> members;
+  std::map<std::pair<Fingerprint, int>, Launches> launches;
+  for (const auto& [process, groups] : said) {
+    for (const Launches& each : groups) {
+      members[each.group] = each.processes;
+      launches[{each.group, process}] = each;
+    }
+  }
+  const auto describe = [&](const Launches& of, int process) {
+    return fmt::format("process {} of {} has made {} launches over these devices{}", process,
+                       client_.num_processes(), of.launches,
+                       of.last.empty() ? "" : "; the last new program was " + of.last);
+  };
+  for (const auto& [group, processes] : members) {
+    std::vector<std::pair<int, std::uint64_t>> hashes;
+    for (const int process : processes) hashes.emplace_back(process, launches[{group, process}].hash);
+    const auto other =
+        std::ranges::find_if(hashes, [&](const auto& each) { return each.second != hashes.front().second; });
+    if (other == hashes.end()) continue;
+    const int first = processes.front(), second = other->first;
+    return Difference{collectives::minority(hashes),
+                      fmt::format("{}, but {}", describe(launches[{group, first}], first),
+                                  describe(launches[{group, second}], second))};
+  }
+  return std::nullopt;
 }
 
 std::string LaunchAgreement::own_log() const {

@@ -51,10 +51,16 @@ class LaunchAgreement {
 
  private:
   struct Launches;  // of one process over one group
+  struct Difference {
+    std::vector<int> minority;  ///< the processes that differ from most
+    std::string text;
+  };
 
   /// Throws DivergenceError if the processes do not say the same.
   void compare(const std::string& place, const std::vector<int>& processes, const std::vector<Launches>& own,
                std::optional<std::chrono::milliseconds> timeout);
+  /// Given what each process says: the first group of which it does not say the same.
+  std::optional<Difference> find_difference(const std::map<int, std::vector<Launches>>& said) const;
   std::string get(const std::string& key, std::optional<std::chrono::milliseconds> timeout);
   std::string own_log() const;
   std::string with_logs(const std::string& place, const std::vector<int>& processes, std::string otherwise);

@@ -31,6 +31,10 @@ Array joined(const std::vector<Array>& by_dimension, std::int64_t nse) {
   return by_dimension.empty() ? zeros({nse, 0}, int32) : astype(stack(by_dimension, 1), int32);
 }
 
+internal::Elements elements_of(const BCOO& x) {
+  return {x.data, x.indices[{slice(), 0}], x.indices[{slice(), 1}]};
+}
+
 /// The indices counted from 0; those out of bounds are the size.
 std::vector<Array> counted_from_0(const BCOO& x) {
   std::vector<Array> all = by_dimension(x);
@@ -152,14 +156,13 @@ BCOO BCOO::with_values(const Values& values) const {
 Array matmul(const BCOO& a, const Operand& x) {
   CallSiteScope scope(x.site());
   const Array right = internal::checked_operand(a.shape, x, false);
-  return internal::product({a.data, a.indices[{slice(), 0}], a.indices[{slice(), 1}]}, right, a.shape[0]);
+  return internal::product(elements_of(a), right, a.shape[0]);
 }
 
 Array matmul(const Operand& x, const BCOO& a) {
   CallSiteScope scope(x.site());
-  const Array left = internal::checked_operand(a.shape, x, true);
-  return transpose(
-      internal::product({a.data, a.indices[{slice(), 1}], a.indices[{slice(), 0}]}, left, a.shape[1]));
+  internal::check_matrix(a.shape);
+  return internal::product(x, elements_of(a), a.shape);
 }
 
 namespace internal {
@@ -170,6 +173,11 @@ Array product(const Elements& elements, const Array& x, std::int64_t num_rows) {
   Shape shape = x.shape();
   shape[0] = num_rows;
   return zeros(shape, terms.dtype()).at(elements.rows).add(terms);
+}
+
+Array product(const Operand& x, const Elements& elements, const Shape& shape) {
+  const Array left = checked_operand(shape, x, true);
+  return transpose(product({elements.values, elements.columns, elements.rows}, left, shape[1]));
 }
 
 void check_matrix(const Shape& shape) {

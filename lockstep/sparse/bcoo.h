@@ -73,6 +73,9 @@ struct Elements {
 /// The matrix of `num_rows` rows of these elements times x, whose first dimension is the columns.
 Array product(const Elements& elements, const Array& x, std::int64_t num_rows);
 
+/// x times the matrix of this shape and these elements. Throws as matmul does.
+Array product(const Operand& x, const Elements& elements, const Shape& shape);
+
 /// Throws ShapeError unless `shape` is that of a matrix.
 void check_matrix(const Shape& shape);
 

@@ -124,10 +124,7 @@ Array matmul(const BCSR& a, const Operand& operand) {
 
 Array matmul(const Operand& operand, const BCSR& a) {
   CallSiteScope scope(operand.site());
-  const Array x = internal::checked_operand(a.shape, operand, true);
-  internal::Elements all = elements_of(a);
-  std::swap(all.rows, all.columns);
-  return transpose(internal::product(all, x, a.shape[1]));
+  return internal::product(operand, elements_of(a), a.shape);
 }
 
 }  // namespace lockstep::sparse

@@ -239,6 +239,23 @@ TEST(Cuda, ProcessesThatLaunchInAnotherOrder_GetADivergenceError) {
   }
 }
 
+TEST(Cuda, WithoutARecorder_ADivergenceErrorCountsTheLaunches) {
+  testing::Variables env = on_gpus();
+  const testing::TemporaryFolder folder;
+  env["GPU_ON_CPU_FOLDER"] = folder.path();
+  env["LOCKSTEP_RECORDER"] = "0";
+  for (const auto& result : run_processes({.count = 2,
+                            .child = "launches_in_another_order",
+                            .arguments = {"at first"},
+                            .env = env,
+                            .coordinator = true})) {
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+    EXPECT_THAT(result.log, AllOf(HasSubstr("process 0 of 2 has made 1 launches over these devices; the last "
+                                            "new program was jit@cuda_test.cc"),
+                                  HasSubstr(", but process 1 of 2 has made 1 launches")));
+  }
+}
+
 LOCKSTEP_CHILD(reads_what_failed) {
   initialize();
   Array x = array({1.f, 2.f});
