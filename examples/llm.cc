@@ -40,7 +40,8 @@ Rows rows_of(const std::string& text) {
   for (std::string one; std::getline(all, one, ';');) {
     std::istringstream numbers(one);
     rows.emplace_back(std::istream_iterator<std::int32_t>(numbers), std::istream_iterator<std::int32_t>());
-    if (rows.back().empty() || !numbers.eof()) throw ls::Error("expected tokens as numbers, got " + one);
+    if (rows.back().empty() || !numbers.eof())
+      throw ls::Error("'" + one + "' is no list of tokens: give numbers, as in \"1 2 3; 4 5\"");
   }
   return rows;
 }
@@ -125,13 +126,14 @@ void run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  CommandLine app{"Generates text with a language model of Hugging Face: Llama, Mistral or Qwen 2."};
+  CommandLine app{"Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format."};
   app.option("--model", options.folder, "the folder of config.json and the safetensors files");
   app.option("--tokens", options.tokens, "the prompts' tokens, as in \"1 2 3; 4 5\" for two rows");
   app.option("--new", options.new_tokens, "the tokens to generate for each row");
   app.option("--stop", options.stop, "tokens that end a row, as in \"2 7\"");
   app.option("--temperature", options.temperature, "0: the likeliest token");
-  app.option("--top-p", options.top_p, "draw only from the likeliest tokens of this probability");
+  app.option("--top-p", options.top_p,
+             "draw only from the likeliest tokens that have this probability together");
   app.option("--seed", options.seed);
   app.flag("--logits", options.logits, "print the logits after each token of the prompts");
   return app.run(argc, argv, [&] {

@@ -70,8 +70,11 @@ inline hf::Rules rules() {
 
 /// The model before its arrays are made, with names for the axes that may be split over devices.
 inline Model layers(const Config& c) {
-  if (c.hidden_act != "silu" || c.mlp_bias.value_or(false))
-    throw ls::Error("expected a model with the hidden_act silu and without mlp_bias");
+  if (c.hidden_act != "silu" || c.mlp_bias.value_or(false)) {
+    throw ls::Error("config.json: hidden_act is " + c.hidden_act + " and mlp_bias is " +
+                    (c.mlp_bias.value_or(false) ? "true" : "false") +
+                    "; this program runs models with silu and without mlp_bias");
+  }
   const bool bias = c.attention_bias.value_or(false);
   const nn::RMSNorm norm{.features = c.hidden_size, .epsilon = c.rms_norm_eps};
   const nn::Linear up{c.hidden_size, c.intermediate_size, false, {}, {}, P(nullptr, "hidden")},
@@ -101,7 +104,7 @@ inline nn::RotaryOptions rotary_of(const hf::Config& file) {
   if (kind == "linear") options.scaling = file.get<nn::LinearRotaryScaling>(entry);
   if (kind == "llama3") options.scaling = file.get<nn::Llama3RotaryScaling>(entry);
   if (kind != "default" && options.scaling.index() == 0)
-    throw ls::Error("expected the rope_type default, linear or llama3, got " + kind);
+    throw ls::Error("config.json: rope_type is " + kind + "; this program runs default, linear and llama3");
   return options;
 }
 

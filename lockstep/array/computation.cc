@@ -58,7 +58,8 @@ void Computation::compile_lowered() const {
   impl_->to_compile = false;
   impl_->is_compiled.store(true, std::memory_order_release);
   if (impl_->only_lower && runtime::Runtime::get().debug().log_compiles) {
-    logging::info("[jit] {} is compiled, having been lowered before: {}", name(), impl_->report.to_string());
+    logging::info("[jit] compiled {}, which lower() had lowered before: {}", name(),
+                  impl_->report.to_string());
   }
 }
 

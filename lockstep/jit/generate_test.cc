@@ -202,7 +202,7 @@ TEST(Generate, OverDevicesSplitByHeadsOrBatch_GivesEqualTokens) {
   }
 }
 
-TEST(Generate, OverDevices_AnUpdateMovesNothing) {
+TEST(Generate, OverDevices_AnUpdateOfTheCacheCommunicatesNothing) {
   const Decoder model = decoder();
   const Mesh mesh({devices()[0], devices()[1]}, {2}, {"d"});
   for (const bool by_heads : {true, false}) {
@@ -293,7 +293,7 @@ TEST(Generate, ArgumentsThatDoNotFit_AreErrors) {
       HasSubstr("[nn::last_rows] expected [batch, rows, features] and lengths [batch], got f32[2,3]"));
 }
 
-TEST(KvCache, RowsOfDifferentNumbers_AreSeenByTheNextOnes) {
+TEST(KvCache, ExamplesWithDifferentNumbersOfRows_AreSeenByLaterQueries) {
   nn::KvCache cache = nn::KvCache::make(2, 5, 1, 1);
   auto rows = [](float from) {
     return reshape(array(std::vector<float>{from, from + 1, from + 2, from + 3}), {2, 2, 1, 1});

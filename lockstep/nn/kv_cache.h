@@ -43,7 +43,7 @@ struct KvCache {
 
   /// Adds the next rows, key and value of [batch, rows, key heads, features], in the cache's dtype. Of
   /// example i only the first lengths[i] rows (integers [batch]) are added; the others are padding, and what
-  /// their queries see is not said. Rows beyond the capacity are lost (has_lost). Throws ShapeError for rows
+  /// their queries see is undefined. Rows beyond the capacity are lost (has_lost). Throws ShapeError for rows
   /// or lengths that do not fit, DTypeError for lengths that are not integers.
   Seen update(const Operand& key, const Operand& value, const std::optional<Array>& lengths = {});
 

@@ -116,7 +116,7 @@ std::vector<Row> each_row(const std::vector<Row>& rows, F f) {
   return all;
 }
 
-TEST(Sampling, TopK_KeepsTheLargest) {
+TEST(Sampling, TopK_KeepsTheKLargestLogits) {
   const std::vector<Row> rows = example_logits();
   for (std::size_t k : {1, 7, 50, 60}) {
     expect_rows(keep_top_k(as_array(rows), static_cast<std::int64_t>(k)),
@@ -127,7 +127,7 @@ TEST(Sampling, TopK_KeepsTheLargest) {
               ElementsAre(kOut, 3, 2, 2));
 }
 
-TEST(Sampling, TopP_KeepsTheLikeliestUpToThisProbability) {
+TEST(Sampling, TopP_KeepsTheLikeliestTokensWithThatTotalProbability) {
   const std::vector<Row> rows = example_logits();
   for (double p : {0.0, 0.1, 0.5, 0.83, 0.99, 1.0}) {
     expect_rows(keep_top_p(as_array(rows), p),
@@ -135,7 +135,7 @@ TEST(Sampling, TopP_KeepsTheLikeliestUpToThisProbability) {
   }
 }
 
-TEST(Sampling, MinP_KeepsWhatIsNotMuchLessLikelyThanTheLikeliest) {
+TEST(Sampling, MinP_DropsTokensBelowThatShareOfTheLargestProbability) {
   const std::vector<Row> rows = example_logits();
   for (double p : {0.0, 0.02, 0.3, 1.0}) {
     expect_rows(keep_min_p(as_array(rows), p),
@@ -143,7 +143,7 @@ TEST(Sampling, MinP_KeepsWhatIsNotMuchLessLikelyThanTheLikeliest) {
   }
 }
 
-TEST(Sampling, RepetitionPenalty_MakesTokensSoFarLessLikely) {
+TEST(Sampling, RepetitionPenalty_MakesEarlierTokensLessLikely) {
   const std::vector<Row> rows = example_logits();
   // The last token of the second example is padding, and a token may occur twice.
   const Array tokens = array(std::vector<std::int32_t>{3, 3, 49, 0, 1, 7, -1, 20, 21}, {3, 3});
@@ -171,7 +171,7 @@ TEST(Sampling, AllOptionsTogether_AreAppliedInHuggingFacesOrder) {
   expect_rows(sampling_logits(as_array(rows), options, seen), expected);
 }
 
-TEST(Sampling, WithoutDoSample_TheTokenIsTheLargest) {
+TEST(Sampling, WithoutDoSample_TheTokenOfTheLargestLogitIsTaken) {
   const std::vector<Row> rows = example_logits();
   std::vector<std::int32_t> largest;
   for (const Row& row : rows)

@@ -39,7 +39,7 @@ TEST(Decompositions, TallAndWideMatrices_AreTheProductOfTheirFactors) {
   expect_close(matmul(complete.q, complete.r), floats(tall()), 1e-5);
 }
 
-TEST(Decompositions, QrByBlocks_IsQrButForSigns) {
+TEST(Decompositions, TsqrOfBlocks_EqualsQrUpToSigns) {
   for (const Shape& shape : {Shape{24, 3}, Shape{2, 24, 3}}) {
     const Array x = reshape(sin(arange(num_elements(shape)) * 0.7f), shape);
     const linalg::QR whole = linalg::qr(x);

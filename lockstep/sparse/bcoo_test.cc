@@ -25,7 +25,7 @@ BCOO small() {
   return BCOO::from_coo(data, rows, columns, {2, 3});
 }
 
-TEST(Bcoo, OfCoordinates_HasThemAsI32) {
+TEST(Bcoo, FromCoo_StoresIndicesAsI32) {
   const BCOO x = small();
   EXPECT_EQ(x.indices.dtype(), int32);
   EXPECT_THAT(x.indices.to_host<std::int32_t>(), ElementsAre(1, 0, 0, 1, 1, 2));
@@ -33,14 +33,14 @@ TEST(Bcoo, OfCoordinates_HasThemAsI32) {
   EXPECT_THAT(x.todense().to_host<float>(), ElementsAre(0, 2, 0, 1, 0, 3));
 }
 
-TEST(Bcoo, UnderJit_IsTakenAndReturned) {
+TEST(Bcoo, UnderJit_IsAnArgumentAndAResult) {
   auto doubled = jit([](const BCOO& x) { return x.with_values(2 * x.data); });
   EXPECT_THAT(doubled(small()).todense().to_host<float>(), ElementsAre(0, 4, 0, 2, 0, 6));
   auto sorted = jit([](const BCOO& x) { return x.sum_duplicates(); });
   EXPECT_THAT(sorted(small()).indices.to_host<std::int32_t>(), ElementsAre(0, 1, 1, 0, 1, 2));
 }
 
-TEST(Bcoo, FromdenseUnderJit_NeedsNse) {
+TEST(Bcoo, FromdenseUnderJit_RequiresNse) {
   auto without = jit([](const Array& x) { return BCOO::fromdense(x).data; });
   EXPECT_THROW(without(ones({2, 2})), TraceError);
   auto with = jit([](const Array& x) { return BCOO::fromdense(x, 5); });

@@ -276,7 +276,7 @@ TEST(Identity, ServerOpenToAll_SaysSoOnce) {
 
 // Tests of which job's coordinator serves at an address.
 
-TEST(Holder, WhereNobodyListens_NoCoordinatorServes) {
+TEST(ServesAlready, WhereNobodyListens_NoCoordinatorServes) {
   std::string address;
   {
     Serving gone(kIdentity);
@@ -285,12 +285,12 @@ TEST(Holder, WhereNobodyListens_NoCoordinatorServes) {
   EXPECT_FALSE(serves_already(client_options(address, kIdentity)));
 }
 
-TEST(Holder, TheJobsCoordinator_IsFoundServing) {
+TEST(ServesAlready, TheJobsCoordinator_IsFoundServing) {
   Serving job(kIdentity);
   EXPECT_TRUE(serves_already(client_options(job.address(), kIdentity)));
 }
 
-TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
+TEST(ServesAlready, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
   Serving job(kIdentity);
   try {
     serves_already(client_options(job.address(), {"job-b", 2, kIdentity.secret}));
@@ -301,13 +301,13 @@ TEST(Holder, AnotherJobsCoordinatorServes_IsAnErrorThatNamesBoth) {
   }
 }
 
-TEST(Holder, AddressOfAnotherHost_IsRecognized) {
+TEST(ServesAlready, AddressOfAnotherHost_IsRecognized) {
   EXPECT_FALSE(is_of_this_host({"192.0.2.1", 1}));  // Of documentation's own network; nobody has it.
   EXPECT_FALSE(is_of_this_host({"no-such-host.invalid", 1}));
   EXPECT_TRUE(is_of_this_host({"127.0.0.1", 1}));
 }
 
-TEST(Holder, LoopbackAddress_IsRecognized) {
+TEST(ServesAlready, LoopbackAddress_IsRecognized) {
   EXPECT_TRUE(is_loopback({"127.1.2.3", 1}));
   EXPECT_TRUE(is_loopback({"::1", 1}));
   EXPECT_FALSE(is_loopback({"0.0.0.0", 1}));
