@@ -249,6 +249,9 @@ struct Primitive {
   /// the operands.
   bool sets_varying = false;
 
+  /// Each element of the only result is computed from the elements of the operands at the same place.
+  bool by_element = false;
+
   /// It has an effect besides its results: it is never removed, and runs in program order.
   bool has_effect = false;
 

@@ -78,6 +78,33 @@ TEST(Registry, EveryExample_AgreesWithItsShapeRule) {
   }
 }
 
+/// The first half of each operand gives the first half of the result.
+TEST(Registry, PrimitivesThatComputeByElement_ComputeSlicesFromSlices) {
+  AxisEnvScope axes(example_axes());
+  std::set<std::string> shown;
+  for (const Example& example : all_examples()) {
+    if (!example.primitive->by_element || example.inputs[0].shape.empty()) continue;
+    SCOPED_TRACE(example.primitive->name);
+    const auto half = [](const Value& x) {
+      Shape limit = x.aval().shape;
+      limit[0] = (limit[0] + 1) / 2;
+      return lax::slice(x, Shape(limit.size()), limit);
+    };
+    const std::vector<HostArray> results = evaluate(
+        [&](std::span<const Value> values) {
+          Builder& builder = values[0].builder();
+          std::vector<Value> halves;
+          for (const Value& value : values) halves.push_back(half(value));
+          return std::vector{half(builder.emit(*example.primitive, example.params, values).front()),
+                             builder.emit(*example.primitive, example.params, halves).front()};
+        },
+        example.inputs);
+    shown.insert(example.primitive->name);
+    expect_close(results[1], results[0], 1e-12);
+  }
+  EXPECT_GT(shown.size(), 40u);
+}
+
 /// Whether a test takes the number-th case: each third, unless it is long.
 bool is_taken(int number) { return number % testing::rounds("LOCKSTEP_TEST_EXAMPLES_EVERY", 3, 1) == 0; }
 

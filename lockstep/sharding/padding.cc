@@ -64,6 +64,7 @@ class Padding {
       : program_(program),
         uneven_(uneven),
         builder_(program.name),
+        made_by_(ir::equations_of_variables(program)),
         plain_(program.variables.size()),
         padded_(program.variables.size()) {}
 
@@ -99,10 +100,25 @@ class Padding {
     if (aval.shape == shape) return value;
     std::vector<std::int64_t> high;
     for (std::size_t d = 0; d < shape.size(); ++d) high.push_back(shape[d] - aval.shape[d]);
+    if (std::optional<ir::Value> same = broadcast_to(var, shape)) return *same;
     const std::vector<std::int64_t> none(shape.size());
     const ir::Scalar number = is_inexact(aval.dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0);
     const ir::Value zero = ir::lax::full(value, number, aval.dtype, {}, aval.weak_type);
     return ir::lax::pad(value, zero, none, std::move(high), none);
+  }
+
+  /// The value in a larger shape, if it is a broadcast and equal along what grows: there the padding, which
+  /// may be anything, is what is broadcast, and needs no memory.
+  std::optional<ir::Value> broadcast_to(ir::Var var, const Shape& shape) {
+    const ir::Equation* const equation = made_by_[at(var)];
+    if (equation == nullptr || equation->primitive != &ir::broadcast_in_dim_p()) return std::nullopt;
+    const auto& dimensions = equation->params.as<ir::BroadcastInDimParams>().broadcast_dimensions;
+    const Shape &small = program_.aval(equation->inputs[0]).shape, &large = program_.aval(var).shape;
+    for (std::size_t i = 0; i < small.size(); ++i) {
+      const std::size_t d = static_cast<std::size_t>(dimensions[i]);
+      if (small[i] != 1 && shape[d] != large[d]) return std::nullopt;
+    }
+    return ir::lax::broadcast_in_dim(plain(equation->inputs[0]), shape, dimensions);
   }
 
   /// The value with zeros from element `size` of the dimension on.
@@ -304,6 +320,7 @@ class Padding {
   const ir::Program& program_;
   const UnevenResults& uneven_;
   ir::Builder builder_;
+  const std::vector<const ir::Equation*> made_by_;
   std::vector<std::optional<ir::Value>> plain_, padded_;  // of each variable of the program
 };
 

@@ -18,6 +18,8 @@ namespace lockstep::sharding {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const ir::AxisEnv kAxes({{"x", 4}});
 
@@ -58,6 +60,23 @@ TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
             "  k:f32[8,3] = all_gather[axes=(x) axis_size=4 dimension=0] j\n"
             "  l:f32[6,3] = slice[start_indices=[0,0] limit_indices=[6,3] strides=[1,1]] k\n"
             "  return l\n");
+}
+
+TEST(Padding, OfABroadcast_IsBroadcastToo) {
+  const ir::Program f = program_of([](ir::Value x) {
+    const ir::Value number = ir::lax::full(x, ir::Scalar::of(2.0), DType::kF32, {});
+    return ir::lax::reduce_sum(ir::lax::mul(over_x(x), ir::lax::broadcast_in_dim(number, {6, 3}, {})), {0});
+  });
+  const std::string text = to_string(with_padding(f, kAxes));
+  EXPECT_THAT(text, HasSubstr("f32[8,3] = broadcast_in_dim[shape=[8,3] broadcast_dimensions=[]]"));
+  EXPECT_EQ(text.find("pad["), text.rfind("pad[")) << "only the argument is padded:\n" << text;
+  EXPECT_THAT(text, HasSubstr("select")) << "the sum must not contain the padding";
+  // Along a dimension in which it has elements of its own, it is padded.
+  const ir::Program g = program_of([](ir::Value x) {
+    const ir::Value rows = ir::lax::reduce_sum(x, {1});
+    return ir::lax::mul(over_x(x), ir::lax::broadcast_in_dim(rows, {6, 3}, {0}));
+  });
+  EXPECT_THAT(to_string(with_padding(g, kAxes)), Not(HasSubstr("broadcast_in_dim[shape=[8,3]")));
 }
 
 TEST(Padding, IsZeroInSumsAndProducts) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/all_are.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
@@ -17,9 +18,7 @@ using Integers = std::vector<std::int64_t>;
 ir::Value padded(const ir::Value& x, Integers low, Integers high,
                  const std::optional<ir::Value>& fill = std::nullopt, Integers interior = {}) {
   interior.resize(low.size());
-  const bool same = std::ranges::all_of(low, [](auto n) { return n == 0; }) &&
-                    std::ranges::all_of(high, [](auto n) { return n == 0; }) &&
-                    std::ranges::all_of(interior, [](auto n) { return n == 0; });
+  const bool same = all_are(low, 0) && all_are(high, 0) && all_are(interior, 0);
   return same ? x
               : ir::lax::pad(x, fill ? *fill : ir::rules::zeros(x, {x.aval().dtype, {}}), std::move(low),
                              std::move(high), std::move(interior));
@@ -152,16 +151,14 @@ UnevenResults uneven_results(const FlatProgram& flat, const std::vector<Split>& 
     if (!results.shapes.contains(flat.origins[e])) continue;
     for (ir::Var var : equation.inputs) --uses[static_cast<std::size_t>(var)];
   }
-  auto all = [](const Integers& numbers, std::int64_t number) {
-    return std::ranges::all_of(numbers, [number](std::int64_t n) { return n == number; });
-  };
   for (std::size_t e = 0; e < program.equations.size(); ++e) {
     const ir::Equation& slice = program.equations[e];
-    if (slice.primitive != &ir::slice_p() || !all(slice.params.as<ir::SliceParams>().strides, 1)) continue;
+    if (slice.primitive != &ir::slice_p() || !all_are(slice.params.as<ir::SliceParams>().strides, 1))
+      continue;
     const std::size_t made = made_by[static_cast<std::size_t>(slice.inputs[0])];
     if (made == program.equations.size() || program.equations[made].primitive != &ir::pad_p()) continue;
     const ir::Equation& pad = program.equations[made];
-    if (!results.shapes.contains(flat.origins[made]) || !all(pad.params.as<ir::PadParams>().interior, 0))
+    if (!results.shapes.contains(flat.origins[made]) || !all_are(pad.params.as<ir::PadParams>().interior, 0))
       continue;
     results.of_pads[flat.origins[e]] = flat.origins[made];
     if (--uses[static_cast<std::size_t>(slice.inputs[0])] == 0) results.within.insert(flat.origins[made]);

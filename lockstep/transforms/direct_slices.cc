@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/all_are.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/rewriter.h"
@@ -25,10 +26,6 @@ struct Region {
     return limit == shape && std::ranges::all_of(start, [](std::int64_t n) { return n == 0; });
   }
 };
-
-bool all_are(const Integers& numbers, std::int64_t number) {
-  return std::ranges::all_of(numbers, [number](std::int64_t n) { return n == number; });
-}
 
 bool is_contiguous_slice(const ir::Equation& equation) {
   return equation.primitive == &ir::slice_p() && all_are(equation.params.as<ir::SliceParams>().strides, 1);
@@ -199,18 +196,9 @@ std::optional<ir::Program> with_direct_slices(const ir::Program& program) {
 }  // namespace
 
 bool is_by_element(const ir::Program& program, const ir::Equation& equation) {
-  if (equation.outputs.size() != 1 || !programs_of(equation).empty() || ir::has_effect(equation))
-    return false;
-  if (!equation.primitive->exchange(equation.params).kind.empty()) return false;
-  const Aval& result = program.aval(equation.outputs[0]);
-  std::vector<Aval> inputs;
-  for (ir::Var var : equation.inputs) {
-    inputs.push_back(program.aval(var));
-    if (!inputs.back().shape.empty() && inputs.back().shape != result.shape) return false;
-  }
-  // A product of matrices, too, may have operands of the result's shape.
-  return equation.primitive->flops(inputs, {&result, 1}, equation.params) <=
-         static_cast<double>(result.num_elements());
+  if (equation.primitive == &ir::broadcast_in_dim_p()) return program.aval(equation.inputs[0]).shape.empty();
+  return equation.primitive->by_element || equation.primitive == &ir::full_p() ||
+         equation.primitive == &ir::iota_p();
 }
 
 ir::Program direct_slices(ir::Program program) { return rewritten(std::move(program), with_direct_slices); }

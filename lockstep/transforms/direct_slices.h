@@ -13,7 +13,7 @@ namespace lockstep::transforms {
 ir::Program direct_slices(ir::Program program);
 
 /// Whether each element of the equation's only result is computed from the elements of its operands at the
-/// same place, or from scalars.
+/// same place, from scalars, or from the place.
 bool is_by_element(const ir::Program& program, const ir::Equation& equation);
 
 }  // namespace lockstep::transforms

@@ -82,14 +82,13 @@ TEST(MovedElements, AStencil_MovesOnlyNeighbouringRows_EvenIfThePaddedSizeIsDivi
   EXPECT_THAT(moved(stencil(2), x), ElementsAre("1 x permute of 2048 B", "1 x permute of 2048 B"));
 }
 
-TEST(MovedElements, AnInteriorUpdate_MovesOnlyEdgeRows) {
+TEST(MovedElements, AnInteriorUpdate_MovesTheSameRowsAsAStencil) {
   const Array x = waves(kShape);
   auto updated = [](Array a) {
     const Slice in = slice(1, -1);
     return a.at({in, in}).add(a[{slice(none, -2), in}] + a[{slice(2, none), in}] - 2. * a[{in, in}]);
   };
-  EXPECT_THAT(moved(updated, x), ElementsAre("1 x permute of 1024 B", "1 x permute of 2048 B",
-                                             "1 x permute of 1024 B", "1 x permute of 1016 B"));
+  EXPECT_THAT(moved(updated, x), ElementsAre("1 x permute of 1024 B", "1 x permute of 1024 B"));
 }
 
 TEST(MovedElements, ASliceOfAPad_MovesWhatOnePadMoves) {

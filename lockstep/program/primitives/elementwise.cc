@@ -428,6 +428,7 @@ const Primitive& select_p() {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = rules::lower_as("select"),
+      .by_element = true,
       .linear = {.together = {{1, 2}}, .moves = true},
   };
   return p;
@@ -470,6 +471,7 @@ const Primitive& convert_element_type_p() {
         if (to.dtype == real_dtype(from.dtype)) return {real[0]};
         return {out.op("stablehlo.convert", real, real_type, mlir_type(to))};
       },
+      .by_element = true,
       .linear = {.together = {{0}}},
   };
   return p;
@@ -490,6 +492,7 @@ const Primitive& stop_gradient_p() {
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.operand(e, 0)};
       },
+      .by_element = true,
   };
   return p;
 }

@@ -68,6 +68,7 @@ Primitive elementwise(Elementwise op) {
       .zero_padding = ZeroPadding::kCounts,
       .exchange = no_exchange,
       .lower = lower_as(op.stablehlo),
+      .by_element = true,
   };
 }
 

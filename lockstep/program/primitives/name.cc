@@ -21,6 +21,7 @@ const Primitive& name_p() {
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         return {out.operand(e, 0)};
       },
+      .by_element = true,
       .linear = {.together = {{0}}, .moves = true},
   };
   return p;

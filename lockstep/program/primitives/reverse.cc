@@ -165,6 +165,7 @@ const Primitive& reduce_precision_p() {
                        fmt::format("exponent_bits = {} : i32, mantissa_bits = {} : i32", bits.exponent_bits,
                                    bits.mantissa_bits))};
       },
+      .by_element = true,
   };
   return p;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "lockstep/base/all_are.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -185,7 +186,9 @@ const Primitive& slice_p() {
                 x = places.window(x, d, factor, part.windows, std::nullopt);
                 s.limit_indices[d] = part.windows.count;
               }
-              x = lax::slice(x, s.start_indices, s.limit_indices, s.strides);
+              const bool is_done =
+                  all_are(s.start_indices, 0) && all_are(s.strides, 1) && s.limit_indices == x.aval().shape;
+              if (!is_done) x = lax::slice(x, s.start_indices, s.limit_indices, s.strides);
               for (std::size_t d = 0; d < dims.size(); ++d)
                 if (is_taken(dims[d]) && places.is_split(static_cast<int>(d)))
                   x = taken_of_part(x, d, dims[d], places);
@@ -264,7 +267,8 @@ const Primitive& pad_p() {
                                 const PartPlaces& places) -> std::vector<Value> {
               PadParams pad = local.as<PadParams>();
               const Value x = rules::brought(operands[0], dims, places, operands[1], pad.low, pad.high);
-              return {lax::pad(x, operands[1], pad.low, pad.high, pad.interior)};
+              const bool is_done = all_are(pad.low, 0) && all_are(pad.high, 0) && all_are(pad.interior, 0);
+              return {is_done ? x : lax::pad(x, operands[1], pad.low, pad.high, pad.interior)};
             };
             return rule;
           },
