@@ -5,6 +5,7 @@ pkg_check_modules(HWLOC REQUIRED QUIET IMPORTED_TARGET hwloc)   # the tool
 pkg_check_modules(DW REQUIRED QUIET IMPORTED_TARGET libdw)      # the tool
 find_library(LOCKSTEP_IBERTY iberty REQUIRED)                   # the tool
 find_path(LOCKSTEP_UCX_INCLUDE_DIR ucp/api/ucp.h REQUIRED)      # only its headers: the library is loaded when needed
+find_path(LOCKSTEP_CURL_INCLUDE_DIR curl/curl.h REQUIRED)       # likewise
 find_program(LOCKSTEP_FLATC flatc REQUIRED)                     # what jax.export writes; with flatbuffers/flatbuffers.h
 find_path(LOCKSTEP_FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
 find_package(CLI11 REQUIRED)                                    # the tool

@@ -9,7 +9,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)           # HMAC, SHA-256, TLS
-find_package(CURL REQUIRED)              # object stores
 pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
 pkg_check_modules(ZIP REQUIRED QUIET IMPORTED_TARGET libzip)
 pkg_check_modules(XXHASH REQUIRED QUIET IMPORTED_TARGET libxxhash)

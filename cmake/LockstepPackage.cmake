@@ -18,11 +18,11 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME lockstep)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "launcher and XLA plugin of Lockstep\n${about}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libopenblas0-pthread)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libcurl4 | libcurl4t64")  # loaded when needed
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "openssh-client, libucx0")
 
 # What LockstepLinkDependencies.cmake finds in a user's build. pkg-config is one of its means.
-set(link_packages libcurl4-openssl-dev libfmt-dev libgrpc++-dev libhwy-dev libprotobuf-dev libspdlog-dev libssl-dev
+set(link_packages libfmt-dev libgrpc++-dev libhwy-dev libprotobuf-dev libspdlog-dev libssl-dev
                   libxxhash-dev libzip-dev nlohmann-json3-dev pkg-config zlib1g-dev)
 list(JOIN link_packages ", " link_packages)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liblockstep-dev)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/storage/http.h"
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -11,8 +10,8 @@
 #include <ctime>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/keep_openssl.h"
 #include "lockstep/base/text.h"
+#include "lockstep/storage/libcurl.h"
 #include "lockstep/storage/store.h"
 
 namespace lockstep::storage {
@@ -42,7 +41,7 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* of)
   auto& transfer = *static_cast<Transfer*>(of);
   const std::size_t bytes = size * count;
   long status = 0;
-  curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
+  LibCurl::get().easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
   HttpAnswer& answer = transfer.answer;
   if (status == transfer.request.into_status && !transfer.request.into.empty()) {
     const std::span<std::byte> left = transfer.request.into.subspan(answer.received);
@@ -135,9 +134,9 @@ class NoBrokenPipe {
 
 struct HeaderList {
   curl_slist* first = nullptr;
-  ~HeaderList() { curl_slist_free_all(first); }
+  ~HeaderList() { LibCurl::get().slist_free_all(first); }
   void add(const std::string& line) {
-    curl_slist* longer = curl_slist_append(first, line.c_str());
+    curl_slist* longer = LibCurl::get().slist_append(first, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     first = longer;
   }
@@ -165,13 +164,13 @@ struct HttpClient::Transfers {
         return handle;
       }
     }
-    CURL* handle = curl_easy_init();
+    CURL* handle = LibCurl::get().easy_init();
     if (handle == nullptr) throw std::bad_alloc();
     return handle;
   }
 
   void give_back(CURL* handle) {
-    curl_easy_reset(handle);
+    LibCurl::get().easy_reset(handle);
     std::lock_guard lock(mutex);
     idle.push_back(handle);
   }
@@ -180,15 +179,11 @@ struct HttpClient::Transfers {
 HttpClient::HttpClient(std::string ca_file, std::string ca_folder)
     : ca_file_(std::move(ca_file)),
       ca_folder_(std::move(ca_folder)),
-      transfers_(std::make_unique<Transfers>()) {
-  keep_openssl_at_exit();
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (ready != CURLE_OK) fail<StorageError>("libcurl cannot be used: {}", curl_easy_strerror(ready));
-}
+      transfers_(std::make_unique<Transfers>()) {}
 
 HttpClient::~HttpClient() {
   const NoBrokenPipe no_signal;  // TLS says goodbye to servers that may be gone
-  for (CURL* handle : transfers_->idle) curl_easy_cleanup(handle);
+  for (CURL* handle : transfers_->idle) LibCurl::get().easy_cleanup(handle);
 }
 
 long HttpClient::connections_made() const { return transfers_->connections; }
@@ -205,9 +200,9 @@ HttpAnswer HttpClient::send(const HttpRequest& request) {
   HeaderList headers;
   char detail[CURL_ERROR_SIZE] = "";
   auto set = [&](CURLoption option, auto value) {
-    if (const CURLcode code = curl_easy_setopt(handle, option, value); code != CURLE_OK) {
+    if (const CURLcode code = LibCurl::get().easy_setopt(handle, option, value); code != CURLE_OK) {
       fail<StorageError>("libcurl does not take an option ({}) for {}: {}", static_cast<int>(option),
-                         request.url, curl_easy_strerror(code));
+                         request.url, LibCurl::get().easy_strerror(code));
     }
   };
 
@@ -220,8 +215,8 @@ HttpAnswer HttpClient::send(const HttpRequest& request) {
   set(CURLOPT_TCP_NODELAY, 1L);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   // Not taken by a handle whose last request has failed: then its buffers have this size already.
-  curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 256L << 10);
-  curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
+  LibCurl::get().easy_setopt(handle, CURLOPT_BUFFERSIZE, 256L << 10);
+  LibCurl::get().easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
   set(CURLOPT_USERAGENT, "lockstep");
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout.count()));
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -257,12 +252,12 @@ HttpAnswer HttpClient::send(const HttpRequest& request) {
     headers.add(value.empty() ? name + ";" : name + ": " + value);
   set(CURLOPT_HTTPHEADER, headers.first);
 
-  const CURLcode code = curl_easy_perform(handle);
+  const CURLcode code = LibCurl::get().easy_perform(handle);
   HttpAnswer& answer = transfer.answer;
   long status = 0, made = 0, sent = 0;
-  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-  curl_easy_getinfo(handle, CURLINFO_NUM_CONNECTS, &made);
-  curl_easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent);
+  LibCurl::get().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  LibCurl::get().easy_getinfo(handle, CURLINFO_NUM_CONNECTS, &made);
+  LibCurl::get().easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent);
   answer.status = static_cast<int>(status);
   transfers_->connections += made;
   if (code == CURLE_OK && !transfer.headers_are_whole) {
@@ -276,7 +271,7 @@ HttpAnswer HttpClient::send(const HttpRequest& request) {
     if (!transfer.too_large.empty()) {
       answer.failure = "the answer is not taken: " + transfer.too_large;
     } else {
-      answer.failure = detail[0] != 0 ? detail : curl_easy_strerror(code);
+      answer.failure = detail[0] != 0 ? detail : LibCurl::get().easy_strerror(code);
     }
   }
   return std::move(answer);

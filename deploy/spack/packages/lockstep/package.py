@@ -54,7 +54,7 @@ class Lockstep(CMakePackage):
     conflicts("platform=darwin", msg="Lockstep runs on Linux")
 
     def setup_run_environment(self, env):
-        for loaded_when_needed in ("openblas", "ucx"):
+        for loaded_when_needed in ("openblas", "ucx", "curl"):
             env.prepend_path("LD_LIBRARY_PATH", self.spec[loaded_when_needed].prefix.lib)
 
     @run_before("cmake")
