@@ -229,7 +229,7 @@ std::shared_ptr<const Computation> Computation::compile(ir::Program traced,
     }
     partitioning.out_specs.push_back(wanted ? std::optional(wanted->spec()) : std::nullopt);
   }
-  if (mesh.size() > 1) program = transforms::early_pads(std::move(program));
+  if (mesh.size() > 1) program = transforms::early_pads(std::move(program), mesh.axis_env());
   program = transforms::direct_slices(std::move(program));
   std::vector<Aval> out_avals = program.output_avals();
   sharding::Partitioned partitioned =
@@ -357,7 +357,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   made.text.collectives = sharding::communication(per_device, axes);
   made.counted = cost_of(per_device);
   made.native_collectives = runtime.native_collectives() && mesh.size() > 1;
-  if (!runtime.native_collectives()) per_device = transforms::select_edges(std::move(per_device));
+  if (!runtime.native_collectives()) per_device = transforms::select_edges(std::move(per_device), axes);
   ir::LoweredProgram program =
       lower(per_device, {.axes = axes,
                          .donated = impl->check ? std::vector<bool>(made.donated.size()) : made.donated,

@@ -45,6 +45,54 @@ TEST(ShardMap, PsumOfBools_CountsThem) {
   expect_equal(over_devices([](Array x) { return pmean(x, "x"); }), array({0.5F}));
 }
 
+/// Steps of a stencil on the rows of each device, beside the same steps on all rows.
+TEST(ShardMap, StencilsOfOneAndOfSeveralDevices_EqualThoseOfTheWhole) {
+  const Shape shape = {256, 128};  // large enough for the forms that large arrays take
+  auto many = [](const std::function<Array(Array)>& step) {
+    return [step](const Array& u) {
+      return fori_loop(
+          0, 3, [step](const Array&, const Array& u) { return step(u); }, u);
+    };
+  };
+  const auto inner = slice(1, -1);
+  auto stepped = [=](const Array& u, const Array& wide) {
+    return u + 0.1 * (wide[{slice(none, -2), inner}] + wide[{slice(2, none), inner}] - 2. * u);
+  };
+  auto whole = many([=](const Array& u) { return stepped(u, pad(u, {{1, 1}, {1, 1}})); });
+  auto updated = [=](const Array& u) {
+    return u.at({inner, inner}).add(0.1 * (u[{slice(2, none), inner}] - 2. * u[{inner, slice(none, -2)}]));
+  };
+  const Array x = waves(shape);
+  for (int n : {1, 2, 4}) {
+    SCOPED_TRACE(n);
+    const std::vector<Device> all = devices();
+    const Mesh mesh = make_mesh({{"x", n}}, std::vector<Device>(all.begin(), all.begin() + n));
+    std::vector<std::pair<int, int>> down, up;
+    for (int i = 0; i + 1 < n; ++i) {
+      down.emplace_back(i, i + 1);
+      up.emplace_back(i + 1, i);
+    }
+    auto by_rows = many([=](const Array& u) {
+      const Array above = ppermute(u[{slice(-1, none)}], "x", down);
+      const Array below = ppermute(u[{slice(none, 1)}], "x", up);
+      return stepped(u, pad(concatenate({above, u, below}), {{0, 0}, {1, 1}}));
+    });
+    const auto over_rows = [&](const std::function<Array(Array)>& function) {
+      return std::function<Array(Array)>(shard_map(function, {mesh, {P("x")}, {P("x")}}));
+    };
+    expect_equal(over_rows(by_rows)(x), jit(whole)(x));
+    expect_equal(jit(over_rows(by_rows))(x), jit(whole)(x));
+    const Array split = device_put(x, NamedSharding(mesh, P("x")));
+    expect_equal(jit(whole)(split), jit(whole)(x));
+    expect_equal(jit(many(updated))(split), jit(many(updated))(x));
+    // Of each device's rows.
+    std::vector<Array> parts;
+    for (int i = 0; i < n; ++i)
+      parts.push_back(jit(many(updated))(x[{slice(i * shape[0] / n, (i + 1) * shape[0] / n)}]));
+    expect_equal(jit(over_rows(many(updated)))(x), concatenate(parts));
+  }
+}
+
 TEST(ShardMap, MatmulWithASplitContraction_NeedsPsum) {
   auto multiply =
       shard_map([](Array a, Array b) { return psum(matmul(a, b), "y"); },

@@ -193,6 +193,9 @@ std::optional<ir::Program> with_early_pads(const ir::Program& program) {
 
 }  // namespace
 
-ir::Program early_pads(ir::Program program) { return ir::rewritten(std::move(program), with_early_pads); }
+ir::Program early_pads(ir::Program program, const ir::AxisEnv& axes) {
+  const ir::AxisEnvScope scope(axes);
+  return ir::rewritten(std::move(program), with_early_pads);
+}
 
 }  // namespace lockstep::transforms

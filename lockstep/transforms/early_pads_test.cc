@@ -45,7 +45,7 @@ ir::Value updated(const ir::Value& u) {
 
 TEST(EarlyPads, AnUpdateOfTheInterior_IsComputedInTheShapeOfTheArray) {
   const ir::Program program = trace({kPlate}, [](auto v) { return std::vector{updated(v[0])}; });
-  const std::string text = ir::to_string(early_pads(program));
+  const std::string text = ir::to_string(early_pads(program, {}));
   EXPECT_THAT(ir::to_string(program), HasSubstr("[6,6]"));
   EXPECT_THAT(text, Not(HasSubstr("[6,6]")));
   EXPECT_THAT(text, HasSubstr("pad[low=[1,0] high=[-1,0] interior=[0,0]]"));
@@ -59,7 +59,7 @@ TEST(EarlyPads, LoopBodies_AreRewritten) {
     return emit_nested(v[0].builder(), scan_p(),
                        ir::OpParams::of(ScanParams{inner.finish(next), 0, 1, 5, false}), std::vector{v[0]});
   });
-  EXPECT_THAT(ir::to_string(early_pads(program)), Not(HasSubstr("[6,6]")));
+  EXPECT_THAT(ir::to_string(early_pads(program, {})), Not(HasSubstr("[6,6]")));
 }
 
 TEST(EarlyPads, OfOtherComputations_AreUnchanged) {
@@ -92,7 +92,7 @@ TEST(EarlyPads, OfOtherComputations_AreUnchanged) {
   };
   for (const Make& other : others) {
     const ir::Program program = trace({kPlate}, [&](auto v) { return other(v[0]); });
-    EXPECT_EQ(ir::to_string(early_pads(program)), ir::to_string(program)) << &other - others;
+    EXPECT_EQ(ir::to_string(early_pads(program, {})), ir::to_string(program)) << &other - others;
   }
 }
 
@@ -149,7 +149,7 @@ TEST(EarlyPads, RandomComputations_KeepTheirValues) {
   int changed = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     const ir::Program program = trace(test::avals_of(inputs), Interiors(seed));
-    const ir::Program early = early_pads(program);
+    const ir::Program early = early_pads(program, {});
     changed += ir::to_string(early) != ir::to_string(program) ? 1 : 0;
     joined.want(inline_program(joined.builder(), program, values));
     joined.want(inline_program(joined.builder(), early, values));

@@ -98,7 +98,8 @@ std::optional<ir::Program> with_selected_edges(const ir::Program& program, std::
 
 }  // namespace
 
-ir::Program select_edges(ir::Program program, std::int64_t least_elements) {
+ir::Program select_edges(ir::Program program, const ir::AxisEnv& axes, std::int64_t least_elements) {
+  const ir::AxisEnvScope scope(axes);
   return ir::rewritten(std::move(program),
                        [=](const ir::Program& given) { return with_selected_edges(given, least_elements); });
 }

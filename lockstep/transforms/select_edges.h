@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "lockstep/program/axis_env.h"
 #include "lockstep/program/program.h"
 
 namespace lockstep::transforms {
@@ -11,6 +12,6 @@ namespace lockstep::transforms {
 /// neighbours, becomes a selection between pads, if only elementwise operations read it. XLA's code for a
 /// concatenation branches at every element; that for pads and selections is vectorised. Results of fewer
 /// than `least_elements` remain as they are. Programs in equations are changed, too.
-ir::Program select_edges(ir::Program program, std::int64_t least_elements = 1 << 14);
+ir::Program select_edges(ir::Program program, const ir::AxisEnv& axes, std::int64_t least_elements = 1 << 14);
 
 }  // namespace lockstep::transforms

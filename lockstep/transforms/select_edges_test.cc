@@ -39,10 +39,10 @@ ir::Value above(const ir::Value& u, const ir::Value& row) { return joined({row, 
 TEST(SelectEdges, ARowBeforeManyRows_IsSelected) {
   const ir::Program program =
       trace({kRows, kRow}, [](auto v) { return std::vector{ir::lax::add(v[0], above(v[0], v[1]))}; });
-  const std::string text = ir::to_string(select_edges(program, 0));
+  const std::string text = ir::to_string(select_edges(program, {}, 0));
   EXPECT_THAT(text, Not(HasSubstr("concatenate")));
   EXPECT_THAT(text, HasSubstr("select"));
-  EXPECT_EQ(ir::to_string(select_edges(program)), ir::to_string(program)) << "a small array";
+  EXPECT_EQ(ir::to_string(select_edges(program, {})), ir::to_string(program)) << "a small array";
 }
 
 TEST(SelectEdges, LoopBodies_AreRewritten) {
@@ -53,7 +53,7 @@ TEST(SelectEdges, LoopBodies_AreRewritten) {
     return emit_nested(v[0].builder(), scan_p(),
                        ir::OpParams::of(ScanParams{inner.finish(next), 0, 1, 5, false}), std::vector{v[0]});
   });
-  EXPECT_THAT(ir::to_string(select_edges(program, 0)), Not(HasSubstr("concatenate")));
+  EXPECT_THAT(ir::to_string(select_edges(program, {}, 0)), Not(HasSubstr("concatenate")));
 }
 
 TEST(SelectEdges, OtherConcatenations_AreUnchanged) {
@@ -73,7 +73,7 @@ TEST(SelectEdges, OtherConcatenations_AreUnchanged) {
   };
   for (const Make& other : others) {
     const ir::Program program = trace({kRows, kRow}, [&](auto v) { return std::vector{other(v[0], v[1])}; });
-    EXPECT_EQ(ir::to_string(select_edges(program, 0)), ir::to_string(program)) << &other - others;
+    EXPECT_EQ(ir::to_string(select_edges(program, {}, 0)), ir::to_string(program)) << &other - others;
   }
 }
 
@@ -95,7 +95,7 @@ TEST(SelectEdges, OfEachKindAndDType_KeepTheirValues) {
           const ir::Value whole = joined(parts, static_cast<std::int64_t>(d));
           return std::vector{ir::lax::select(ir::lax::eq(v[0], v[1]), whole, v[1])};
         });
-        const ir::Program selected = select_edges(program, 0);
+        const ir::Program selected = select_edges(program, {}, 0);
         EXPECT_THAT(ir::to_string(selected), Not(HasSubstr("concatenate")));
         all.want(inline_program(all.builder(), program, values));
         all.want(inline_program(all.builder(), selected, values));

@@ -172,7 +172,9 @@ const Primitive& log1p_p() {
 const Primitive& tanh_p() {
   static const Primitive p = elementwise(
       {"tanh", "tanh", Takes::kInexact, tanh_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
-         return lax::mul(lax::add(t, lax::mul(t, y)), lax::sub(lax::full_like(y, 1), y));
+         // One factor, so that a gradient keeps one array; 1 - y y would cancel near 1.
+         const Value one = lax::full_like(y, 1);
+         return lax::mul(t, lax::mul(lax::add(one, y), lax::sub(one, y)));
        })});
   return p;
 }
