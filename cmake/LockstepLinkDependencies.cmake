@@ -11,6 +11,8 @@ find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)           # HMAC, SHA-256, TLS
 pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
 pkg_check_modules(ZIP REQUIRED QUIET IMPORTED_TARGET libzip)
+pkg_check_modules(PCRE2 REQUIRED QUIET IMPORTED_TARGET libpcre2-8>=10.40)  # with names of properties, such as Alphabetic
+pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED QUIET IMPORTED_TARGET libxxhash)
 
 # gRPC needs so many packages that pkg-config takes a second for it; pkg_check_modules calls it seventeen times.

@@ -22,8 +22,8 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libcurl4 | li
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "openssh-client, libucx0")
 
 # What LockstepLinkDependencies.cmake finds in a user's build. pkg-config is one of its means.
-set(link_packages libfmt-dev libgrpc++-dev libhwy-dev libprotobuf-dev libspdlog-dev libssl-dev
-                  libxxhash-dev libzip-dev nlohmann-json3-dev pkg-config zlib1g-dev)
+set(link_packages libfmt-dev libgrpc++-dev libhwy-dev libpcre2-dev libprotobuf-dev libspdlog-dev libssl-dev
+                  libutf8proc-dev libxxhash-dev libzip-dev nlohmann-json3-dev pkg-config zlib1g-dev)
 list(JOIN link_packages ", " link_packages)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liblockstep-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

@@ -12,6 +12,7 @@
 
 #include "lockstep/interop/jax_export.h"
 #include "lockstep/sparse/sparse.h"
+#include "lockstep/tokenizers/tokenizer.h"
 #include "lockstep/train.h"
 
 #endif

@@ -79,7 +79,7 @@ WORDS = {
     "transforms": "grad, vmap", "sharding": "Mesh, partitioner", "runtime": "initialize(), devices",
     "array": "Array, tracing, launch", "tree": "trees of arrays", "ops": "jax.numpy", "random": "random numbers",
     "nn": "layers, losses", "optim": "optimizers", "jit": "jit, shard_map, pmap", "sparse": "BCOO, BCSR", "interop": "jax.export",
-    "data": "loaders", "checkpoint": "saves and restores", "metrics": "logs", "testing": "process tests",
+    "data": "loaders", "tokenizers": "text and token ids", "checkpoint": "saves and restores", "metrics": "logs", "testing": "process tests",
 }
 
 

@@ -28,6 +28,7 @@ FOLDERS = {
     "random": "Random numbers",
     "tree": "Trees",
     "data": "Data",
+    "tokenizers": "Tokenizers",
     "checkpoint": "Checkpoints",
     "metrics": "Metrics",
     "storage": "Storage",

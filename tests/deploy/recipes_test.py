@@ -27,7 +27,7 @@ SPACK_NAMES = {
     "libssl-dev": "openssl", "libcurl4-openssl-dev": "curl", "libhwy-dev": "highway", "libhwloc-dev": "hwloc",
     "libdw-dev": "elfutils", "libiberty-dev": "libiberty", "libucx-dev": "ucx", "libopenblas0-pthread": "openblas",
     "libxxhash-dev": "xxhash", "libflatbuffers-dev": "flatbuffers", "flatbuffers-compiler": "flatbuffers",
-    "libzip-dev": "libzip", "zlib1g-dev": "zlib-api", "libpng-dev": None, "openssh-client": "openssh",
+    "libzip-dev": "libzip", "libpcre2-dev": "pcre2", "libutf8proc-dev": "utf8proc", "zlib1g-dev": "zlib-api", "libpng-dev": None, "openssh-client": "openssh",
 }
 
 

@@ -39,6 +39,8 @@ class Lockstep(CMakePackage):
     depends_on("highway@1.0.3:")
     depends_on("xxhash@0.8:")
     depends_on("libzip@1.7:")
+    depends_on("pcre2@10.40: +jit")
+    depends_on("utf8proc@2.6:")
     depends_on("hwloc@2.9:")
     depends_on("elfutils@0.188:")
     depends_on("libiberty@2.40: +pic")

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::tokenizers {
+
+/// The table by which sentencepiece normalizes (`precompiled_charsmap`): four bytes with the size of a double
+/// array of 32-bit units, the array, which holds the keys, and the texts that replace them, each of which
+/// ends with a zero byte. All numbers are little-endian.
+class Charsmap {
+ public:
+  /// Of base64. Throws a DataError that begins with `where` if it is damaged.
+  Charsmap(std::string_view base64, const std::string& where);
+
+  /// Appends what replaces a part of a text: what belongs to the shortest key with which the part begins.
+  /// False if it begins with no key. Throws a DataError if the table is damaged there.
+  bool append(std::string_view part, std::string& text) const;
+
+ private:
+  std::string where_;
+  std::vector<std::uint32_t> units_;
+  std::string texts_;
+};
+
+}  // namespace lockstep::tokenizers

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/tokenizers/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::tokenizers {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+Json testdata(const std::string& name) {
+  std::ifstream file(std::string(TOKENIZERS_TESTDATA) + "/" + name);
+  return Json::parse(file);
+}
+
+/// A file with a token for each ASCII character, whose id is its number.
+Json ascii() {
+  Json vocabulary = Json::object();
+  for (int c = 0; c < 128; ++c) vocabulary[std::string(1, static_cast<char>(c))] = c;
+  return {{"version", "1.0"},
+          {"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", Json::array()}}}};
+}
+
+Tokenizer made(const Json& file) { return Tokenizer::from_json(file.dump()); }
+
+/// What the error says with which the file is refused.
+std::string refusal(const Json& file) {
+  try {
+    made(file);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "it is read";
+}
+
+/// What the error says with which the ASCII file is refused where it has this component.
+std::string refusal(const std::string& name, const Json& value) {
+  Json file = ascii();
+  file[name] = value;
+  return refusal(file);
+}
+
+TEST(Tokenizer, TextsOfTwentyScripts_HaveThePackagesIdsAndTexts) {
+  int texts = 0;
+  const Json expected = testdata("expected.json");
+  for (const Json& test : expected["cases"]) {
+    Json file = testdata(test["tokenizer"].get<std::string>() + ".json");
+    for (const auto& [name, value] : test["changes"].items()) {
+      if (name == "model") {
+        file["model"].update(value);
+      } else {
+        file[name] = value;
+      }
+    }
+    SCOPED_TRACE(test["tokenizer"].dump() + " with " + test["changes"].dump());
+    const Tokenizer tokenizer = made(file);
+    for (const Json& row : test["texts"]) {
+      const std::string text = row[0];
+      const Ids ids = row[1];
+      EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = test["add_special_tokens"]}), ids) << row[0];
+      EXPECT_EQ(tokenizer.decode(ids), row.size() > 2 ? row[2].get<std::string>() : text) << row[0];
+      ++texts;
+    }
+  }
+  EXPECT_GE(texts, 1000);
+}
+
+TEST(Tokenizer, Tokens_AreFoundByTextAndId) {
+  const Tokenizer tokenizer = Tokenizer::from_file(std::string(TOKENIZERS_TESTDATA) + "/gpt2.json");
+  EXPECT_EQ(tokenizer.token_to_id("<s>"), 700);
+  EXPECT_EQ(tokenizer.id_to_token(700), "<s>");
+  EXPECT_EQ(tokenizer.token_to_id("no token"), std::nullopt);
+  EXPECT_EQ(tokenizer.id_to_token(-1), std::nullopt);
+  EXPECT_EQ(tokenizer.vocab_size(), 707u);
+  for (std::int32_t id = 0; id < 707; ++id) EXPECT_EQ(tokenizer.token_to_id(*tokenizer.id_to_token(id)), id);
+}
+
+TEST(Tokenizer, SpecialTokens_AreLeftOutUnlessAskedFor) {
+  const Tokenizer tokenizer = Tokenizer::from_file(std::string(TOKENIZERS_TESTDATA) + "/llama2.json");
+  const Ids ids = tokenizer.encode("a</s>");
+  EXPECT_EQ(ids.front(), 1);
+  EXPECT_EQ(ids.back(), 2);
+  EXPECT_EQ(tokenizer.encode("a</s>", {.add_special_tokens = false}), Ids(ids.begin() + 1, ids.end()));
+  EXPECT_EQ(tokenizer.decode(ids), "a");
+  EXPECT_THAT(tokenizer.decode(ids, {.skip_special_tokens = false}), HasSubstr("</s>"));
+}
+
+TEST(Tokenizer, IdsWithoutAToken_GiveNoText) {
+  EXPECT_EQ(made(ascii()).decode(Ids{'a', 5000, -1, 'b'}), "a b");
+}
+
+TEST(Tokenizer, TextThatIsNotUtf8_IsRefusedWithItsPlace) {
+  const Tokenizer tokenizer = made(ascii());
+  for (const auto& [text, place] : {std::pair("ab\xff", "byte 0xff at position 2 of 3"),
+                                    std::pair("\xc3(", "byte 0xc3 at position 0 of 2"),
+                                    std::pair("a\xed\xa0\x80", "byte 0xed at position 1 of 4"),
+                                    std::pair("\xe2\x82", "byte 0xe2 at position 0 of 2")}) {
+    try {
+      tokenizer.encode(text);
+      ADD_FAILURE() << place;
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(place));
+    }
+  }
+}
+
+TEST(Tokenizer, UnknownTextWithoutATokenForIt_IsAnError) {
+  Json file = ascii();
+  EXPECT_THAT(made(file).encode("a\u00e9b"), ElementsAre('a', 'b'));  // as the package does without unk_token
+  file["model"]["unk_token"] = "[UNK]";
+  EXPECT_THROW(made(file).encode("\u00e9"), DataError);
+  file["model"] = {{"type", "Unigram"}, {"unk_id", nullptr}, {"vocab", {{"a", -1.0}}}};
+  EXPECT_THROW(made(file).encode("b"), DataError);
+}
+
+TEST(Tokenizer, MissingOrBrokenFile_IsNamed) {
+  try {
+    Tokenizer::from_file("/no/such/tokenizer.json");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/no/such/tokenizer.json cannot be read: No such file"));
+  }
+  EXPECT_THROW(Tokenizer::from_json("{"), DataError);
+  EXPECT_THROW(Tokenizer::from_json("[]"), DataError);
+  EXPECT_THROW(Tokenizer::from_json(std::string(100000, '[')), DataError);
+  EXPECT_THAT(refusal(Json::object()), HasSubstr("tokenizer: \"model\" is missing"));
+}
+
+TEST(Tokenizer, WhatIsNotSupported_IsRefusedByName) {
+  EXPECT_THAT(refusal("normalizer", {{"type", "Nmt"}}),
+              AllOf(HasSubstr("tokenizer.normalizer has the type \"Nmt\""), HasSubstr("StripAccents")));
+  EXPECT_THAT(
+      refusal("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {{{"type", "UnicodeScripts"}}}}}),
+      AllOf(HasSubstr("tokenizer.pre_tokenizer.pretokenizers[0]"), HasSubstr("Metaspace")));
+  EXPECT_THAT(refusal("post_processor", {{"type", "Other"}}), HasSubstr("TemplateProcessing"));
+  EXPECT_THAT(refusal("decoder", {{"type", "CTC"}}), HasSubstr("BPEDecoder, Replace, ByteFallback"));
+  EXPECT_THAT(refusal("model", {{"type", "WordLevel"}}),
+              HasSubstr("supported are BPE, WordPiece and Unigram"));
+  EXPECT_THAT(refusal("extra", 1), HasSubstr("tokenizer: \"extra\" is not supported (its value is 1)"));
+  EXPECT_THAT(refusal("normalizer", {{"type", "NFC"}, {"more", "x"}}),
+              HasSubstr("\"more\" is not supported"));
+  EXPECT_THAT(refusal("truncation", {{"max_length", 5}, {"strategy", "OnlySecond"}, {"stride", 0}}),
+              HasSubstr("expected to be one of LongestFirst and OnlyFirst, got \"OnlySecond\""));
+  Json file = ascii();
+  file["model"]["dropout"] = 0.5;
+  EXPECT_THAT(refusal(file), HasSubstr("\"dropout\" is expected to be null"));
+}
+
+TEST(Tokenizer, RegularExpressionThatPcre2ReadsDifferently_IsRefused) {
+  for (const auto& [regex, what] :
+       {std::pair("[a&&b]", "&&"), std::pair("[a[^b]]", "[^...]"), std::pair("(a)\\1", "\\1"),
+        std::pair("(?m:.)", "(?"), std::pair("(*UTF)", "(*"), std::pair("a{,2}", "{,n}"),
+        std::pair("a{2}+", "}+"), std::pair("\\K", "\\K"), std::pair("[[:alpha:]]", "[:name:]"),
+        std::pair("(a", "missing closing parenthesis"), std::pair("a\\", "\\ at the end")})
+    EXPECT_THAT(refusal("pre_tokenizer",
+                        {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}}),
+                AllOf(HasSubstr("tokenizer.pre_tokenizer: "), HasSubstr(what)));
+}
+
+TEST(Tokenizer, ContradictionsOfAFile_AreRefused) {
+  Json file = ascii();
+  file["added_tokens"] = {{{"id", 200}, {"content", "<s>"}}};
+  EXPECT_THAT(refusal(file),
+              HasSubstr("the token \"<s>\" has the id 200, and 128 in the model's vocabulary or behind it"));
+  file = ascii();
+  file["model"]["vocab"]["b"] = 'a';
+  EXPECT_THAT(refusal(file), HasSubstr("have the same id 97"));
+  file["model"]["vocab"]["b"] = 1u << 31;
+  EXPECT_THAT(refusal(file), HasSubstr("ids from 0 to 2147483647, got 2147483648"));
+  file = ascii();
+  file["model"]["merges"] = {"a b"};
+  EXPECT_THAT(refusal(file), HasSubstr("\"merges\" has the token \"ab\", which is not in \"vocab\""));
+  EXPECT_THAT(refusal("normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}}),
+              HasSubstr("\"precompiled_charsmap\" is damaged"));
+  EXPECT_THAT(refusal("normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "?"}}),
+              HasSubstr("base64"));
+}
+
+TEST(Tokenizer, LongTextsAndWords_TakeLinearTime) {
+  using Clock = std::chrono::steady_clock;
+  std::string spaces(1 << 20, ' '), marks;
+  for (int i = 0; i < 1 << 18; ++i) marks += i % 2 == 0 ? "\u0301" : "\u0316";
+  for (const char* name : {"gpt2.json", "llama3.json", "llama2.json", "bert.json", "t5.json"}) {
+    Json file = testdata(name);
+    if (file["normalizer"].is_null()) file["normalizer"] = {{"type", "NFKD"}};
+    const Tokenizer tokenizer = made(file);
+    for (const std::string& text : {std::string(1 << 20, 'a'), spaces, spaces + "x", marks}) {
+      const auto start = Clock::now();
+      tokenizer.decode(tokenizer.encode(text));
+      EXPECT_LT(Clock::now() - start, std::chrono::seconds(60)) << name;
+    }
+  }
+}
+
+TEST(Tokenizer, RegularExpressionThatTakesTooLong_IsAnError) {
+  Json file = ascii();
+  file["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"Regex", "(a|a|aa)+[bc]"}}}, {"behavior", "Isolated"}};
+  EXPECT_THROW(made(file).encode(std::string(1000, 'a')), DataError);
+}
+
+TEST(Tokenizer, Threads_ShareIt) {
+  const Tokenizer tokenizer = Tokenizer::from_file(std::string(TOKENIZERS_TESTDATA) + "/llama3.json");
+  const std::string text = "The small house, 12345 маленький дом.";
+  const Ids ids = tokenizer.encode(text);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, copy = tokenizer] {
+      for (int j = 0; j < 50; ++j) EXPECT_EQ(copy.encode(text), ids);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace lockstep::tokenizers
