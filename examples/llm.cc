@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generates text with a language model from a folder in Hugging Face's format, of the families Llama, Mistral
-// and Qwen 2: config.json and model.safetensors (or several, and their index). Tokens are given and printed
-// as numbers.
+// and Qwen 2: config.json, model.safetensors (or several, and their index), and tokenizer.json for text.
+//
+//   $ lockstep run -n 2 -- build/release/examples/llm --model FOLDER --prompt "Once upon a time" --stop 2
+//
+// Without --prompt, tokens are given and printed as numbers:
 //
 //   $ folder=tests/models/hf/llama
 //   $ lockstep run -n 2 -- build/release/examples/llm --model $folder --tokens "5 17 42; 50 2" --new 6
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -46,8 +50,22 @@ Rows rows_of(const std::string& text) {
   return rows;
 }
 
+/// The token ids of each line of a text.
+Rows rows_of_text(const ls::tokenizers::Tokenizer& tokenizer, const std::string& text, std::int64_t known) {
+  Rows rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    rows.push_back(tokenizer.encode(line));
+    if (rows.back().empty()) throw ls::Error("a prompt without a token");
+    if (*std::ranges::max_element(rows.back()) >= known)
+      throw ls::Error(
+          "tokenizer.json has more tokens than config.json says: they belong to different models");
+  }
+  return rows;
+}
+
 struct Options {
-  std::string folder, tokens, stop;
+  std::string folder, prompt, tokens, stop;
   std::int64_t new_tokens = 20, seed = 0;
   double temperature = 0, top_p = 1;
   bool logits = false;
@@ -66,7 +84,9 @@ void run(const Options& o) {
   const Model model = hf::restore(o.folder, like, llm::rules(), {.sharding = placed});
 
   // The prompts, padded on the right.
-  Rows rows = rows_of(o.tokens);
+  std::optional<ls::tokenizers::Tokenizer> tokenizer;
+  if (!o.prompt.empty()) tokenizer = ls::tokenizers::Tokenizer::from_file(o.folder + "/tokenizer.json");
+  Rows rows = tokenizer ? rows_of_text(*tokenizer, o.prompt, config.vocab_size) : rows_of(o.tokens);
   std::vector<std::int32_t> all, lengths;
   for (const auto& row : rows) lengths.push_back(static_cast<std::int32_t>(row.size()));
   const std::int64_t batch = std::ssize(rows), places = *std::ranges::max_element(lengths);
@@ -119,8 +139,12 @@ void run(const Options& o) {
   const nn::Generated found =
       nn::generate(step, model, caches, prompt, prompt_lengths, options, ls::random::key(o.seed));
   const auto counts = found.lengths.to_host<std::int32_t>();
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    print(i, found.tokens[i].to_host<std::int32_t>(), static_cast<std::size_t>(counts[i]), " %d");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::int32_t> tokens = found.tokens[i].to_host<std::int32_t>();
+    tokens.resize(static_cast<std::size_t>(counts[i]));
+    if (!tokenizer) print(i, tokens, tokens.size(), " %d");
+    if (tokenizer && speaker) std::printf("row %zu: %s\n", i, tokenizer->decode(tokens).c_str());
+  }
   if (speaker) std::printf("%s\n", found.speed().c_str());
 }
 
@@ -128,7 +152,9 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app{"Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format."};
   app.option("--model", options.folder, "the folder of config.json and the safetensors files");
-  app.option("--tokens", options.tokens, "the prompts' tokens, as in \"1 2 3; 4 5\" for two rows");
+  app.option("--prompt", options.prompt, "text, a line for each row; the folder has a tokenizer.json");
+  app.option("--tokens", options.tokens,
+             "without a text: the prompts' tokens, as in \"1 2 3; 4 5\" for two rows");
   app.option("--new", options.new_tokens, "the tokens to generate for each row");
   app.option("--stop", options.stop, "tokens that end a row, as in \"2 7\"");
   app.option("--temperature", options.temperature, "0: the likeliest token");

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "lockstep/testing/processes.h"
+#include "lockstep/testing/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -125,6 +127,41 @@ TEST(LlmProgram, StopsAndDraws) {
     return printed<std::int32_t>(run_llm("llama", 1, arguments));
   };
   EXPECT_NE(drawn("1"), drawn("2"));
+}
+
+/// A tokenizer whose tokens are the model's 64: a token for each character.
+std::string characters() {
+  nlohmann::json vocabulary;
+  for (int i = 0; i < 64; ++i) vocabulary[std::string(1, static_cast<char>('0' + i))] = i;
+  return nlohmann::json{
+      {"version", "1.0"},
+      {"added_tokens", nlohmann::json::array()},
+      {"decoder", {{"type", "Fuse"}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}
+      .dump();
+}
+
+TEST(LlmProgram, GivenText_GeneratesText) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::copy(LOCKSTEP_HF_MODELS_DIR "/llama", folder.path());
+  std::ofstream(folder.path() / "tokenizer.json") << characters();
+  auto text_of_row = [](const std::vector<std::int32_t>& row) {
+    std::string text;
+    for (std::int32_t token : row) text += static_cast<char>('0' + token);
+    return text;
+  };
+  const Expected expected = expected_of("llama");
+  std::string prompt;
+  for (const auto& row : expected.rows) prompt += text_of_row(row) + "\n";
+  const std::vector<ProcessResult> results =
+      run_processes({.program = LOCKSTEP_LLM,
+                     .arguments = {"--model", folder.path().string(), "--prompt", prompt, "--new", "24"},
+                     .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
+                     .deadline = std::chrono::seconds(120)});
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
+  for (std::size_t i = 0; i < expected.greedy.size(); ++i)
+    EXPECT_THAT(results[0].log,
+                HasSubstr("row " + std::to_string(i) + ": " + text_of_row(expected.greedy[i])));
 }
 
 }  // namespace
