@@ -59,19 +59,6 @@ Array divided_by(const Array& x, double by) {
 /// The absolute value as an unsigned integer: that of the least signed integer does not fit its own dtype.
 Array magnitude(const Array& x) { return ir::lax::convert_element_type(abs(x), bits_of(x.dtype())); }
 
-/// Euclid's algorithm, unrolled: of numbers below 2^bits it ends within 1.45 * bits divisions.
-Array common_divisor(Array x, Array y) {
-  const int steps = static_cast<int>(size_of(x.dtype())) * 12;
-  Array zero = ir::lax::full_like(x, 0), one = ir::lax::full_like(x, 1);
-  for (int i = 0; i < steps; ++i) {
-    Array done = ir::lax::eq(y, zero);
-    Array rest = ir::lax::select(done, zero, ir::lax::rem(x, ir::lax::select(done, one, y)));
-    x = ir::lax::select(done, x, y);
-    y = rest;
-  }
-  return x;
-}
-
 }  // namespace
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
@@ -102,7 +89,7 @@ Array gcd(const Operand& x, const Operand& y) {
   check_integers("gcd", x);
   check_integers("gcd", y);
   return ops::elementwise("gcd", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
-    return ir::lax::convert_element_type(common_divisor(magnitude(t[0]), magnitude(t[1])), t[0].dtype());
+    return ir::lax::convert_element_type(ir::lax::gcd(magnitude(t[0]), magnitude(t[1])), t[0].dtype());
   });
 }
 
@@ -111,7 +98,7 @@ Array lcm(const Operand& x, const Operand& y) {
   check_integers("lcm", y);
   return ops::elementwise("lcm", "", Meet::kPromote, {&x, &y}, [](Tracers t) {
     Array a = magnitude(t[0]), b = magnitude(t[1]);
-    Array divisor = common_divisor(a, b), zero = ir::lax::full_like(a, 0);
+    Array divisor = ir::lax::gcd(a, b), zero = ir::lax::full_like(a, 0);
     Array none = ir::lax::eq(divisor, zero);
     Array quotient = ir::lax::div(b, ir::lax::select(none, ir::lax::full_like(a, 1), divisor));
     return ir::lax::convert_element_type(ir::lax::select(none, zero, ir::lax::mul(a, quotient)),

@@ -173,6 +173,7 @@ inline std::vector<Example> all_examples() {
     all.push_back({p, none, {x, y}});
   }
   for (const ir::Primitive* p : {&ir::div_p(), &ir::rem_p()}) all.push_back({p, none, {x, positive}});
+  all.push_back({&ir::gcd_p(), none, {ints, more_ints}});
   all.push_back({&ir::pow_p(), none, {positive, y}});
   for (const ir::Primitive* p : {&ir::logical_and_p(), &ir::logical_or_p(), &ir::logical_xor_p()}) {
     all.push_back({p, none, {ints, more_ints}});

@@ -111,7 +111,13 @@ class Padding {
   /// may be anything, is what is broadcast, and needs no memory.
   std::optional<ir::Value> broadcast_to(ir::Var var, const Shape& shape) {
     const ir::Equation* const equation = made_by_[at(var)];
-    if (equation == nullptr || equation->primitive != &ir::broadcast_in_dim_p()) return std::nullopt;
+    if (equation == nullptr) return std::nullopt;
+    if (equation->primitive == &ir::full_p()) {
+      ir::FullParams number = equation->params.as<ir::FullParams>();
+      number.shape = shape;
+      return std::move(builder_.emit(ir::full_p(), ir::OpParams::of(number), {}).front());
+    }
+    if (equation->primitive != &ir::broadcast_in_dim_p()) return std::nullopt;
     const auto& dimensions = equation->params.as<ir::BroadcastInDimParams>().broadcast_dimensions;
     const Shape &small = program_.aval(equation->inputs[0]).shape, &large = program_.aval(var).shape;
     for (std::size_t i = 0; i < small.size(); ++i) {

@@ -62,6 +62,14 @@ TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
             "  return l\n");
 }
 
+TEST(Padding, OfANumber_IsTheNumber) {
+  const ir::Program f =
+      program_of([](ir::Value x) { return ir::lax::add(over_x(x), ir::lax::full_like(x, 1)); });
+  const std::string text = to_string(with_padding(f, kAxes));
+  EXPECT_THAT(text, HasSubstr("f32[8,3] = full[value=1"));
+  EXPECT_EQ(text.find("pad["), text.rfind("pad[")) << "only the argument is padded:\n" << text;
+}
+
 TEST(Padding, OfABroadcast_IsBroadcastToo) {
   const ir::Program f = program_of([](ir::Value x) {
     const ir::Value number = ir::lax::full(x, ir::Scalar::of(2.0), DType::kF32, {});

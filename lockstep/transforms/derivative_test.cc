@@ -140,7 +140,7 @@ TEST(Derivatives, EveryPrimitive_IsComparedWithFiniteDifferencesOrListed) {
       // Nothing goes in or comes out that could be differentiated.
       "axis_index", "full", "iota", "threefry2x32", "bitcast_convert_type", "population_count", "clz",
       "logical_and", "logical_not", "logical_or", "logical_xor", "reduce_and", "reduce_or", "shift_left",
-      "shift_right_arithmetic", "shift_right_logical",
+      "shift_right_arithmetic", "shift_right_logical", "gcd",
       // Not what a finite difference gives, by intent.
       "custom_jvp", "custom_vjp", "reduce_precision", "stop_gradient",
       // Backwards not at all, forwards beside the functions.

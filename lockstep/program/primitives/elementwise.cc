@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/program/primitives/elementwise.h"
 
+#include <numeric>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/complex.h"
@@ -44,6 +46,33 @@ Primitive if_complex(Primitive p, std::function<Value(const Values& operands)> c
     return is_complex(out.operand_aval(e, 0).dtype) ? out.composed(e, name, compose) : real(out, e);
   };
   return p;
+}
+
+/// Euclid's algorithm on all elements, until none has a rest.
+std::vector<std::string> euclid(Lowering& out, const Equation& e) {
+  const Aval& aval = out.result_aval(e);
+  const std::string type = mlir_type(aval), bools = mlir_type(DType::kBool, aval.shape);
+  const std::string zero = out.splat(Scalar::of(0), aval.dtype, aval.shape),
+                    one = out.splat(Scalar::of(1), aval.dtype, aval.shape);
+  std::vector<std::int64_t> all(aval.shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  auto has_rest = [&](const Lowering::Names& values) {
+    const std::string operands[] = {out.compare("NE", values[1], zero, aval.dtype, aval.shape),
+                                    out.splat(Scalar::of(false), DType::kBool, {})};
+    const std::string types[] = {bools, "tensor<i1>"};
+    return out.op("stablehlo.reduce", operands, types, "tensor<i1>", "dimensions = " + mlir_array(all),
+                  "^bb0(%a: tensor<i1>, %b: tensor<i1>): %c = stablehlo.or %a, %b : tensor<i1> "
+                  "\"stablehlo.return\"(%c) : (tensor<i1>) -> ()");
+  };
+  auto step = [&](const Lowering::Names& values) -> Lowering::Names {
+    const std::string done = out.compare("EQ", values[1], zero, aval.dtype, aval.shape);
+    const std::string operands[] = {values[0], out.select(done, one, values[1], aval.dtype, aval.shape)};
+    const std::string types[] = {type, type};
+    const std::string rest = out.op("stablehlo.remainder", operands, types, type);
+    return {out.select(done, values[0], values[1], aval.dtype, aval.shape),
+            out.select(done, zero, rest, aval.dtype, aval.shape)};
+  };
+  return {out.loop({out.operand(e, 0), out.operand(e, 1)}, {type, type}, has_rest, step)[0]};
 }
 
 /// Complex numbers are compared by the real part, and where these are equal by the imaginary one.
@@ -296,6 +325,15 @@ const Primitive& div_p() {
                    [](const TransposeCall& c) -> Tangents {
                      return {lax::div(*c.cotangents[0], *c.operands[1].value), std::nullopt};
                    }}));
+  return p;
+}
+
+const Primitive& gcd_p() {
+  static const Primitive p = [] {
+    Primitive gcd = elementwise({"gcd", "", Takes::kInteger, gcd_p, zero_tangents});
+    gcd.lower = euclid;
+    return gcd;
+  }();
   return p;
 }
 

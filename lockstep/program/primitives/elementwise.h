@@ -28,6 +28,7 @@ const Primitive& add_p();
 const Primitive& sub_p();
 const Primitive& mul_p();
 const Primitive& div_p();
+const Primitive& gcd_p();
 const Primitive& rem_p();
 const Primitive& pow_p();
 const Primitive& max_p();
@@ -148,6 +149,11 @@ V mul(const V& x, const V& y) {
 template <Operand V>
 V div(const V& x, const V& y) {
   return apply1<V>(div_p(), {x, y});
+}
+/// The greatest common divisor of integers that are not negative; gcd(0, y) is y.
+template <Operand V>
+V gcd(const V& x, const V& y) {
+  return apply1<V>(gcd_p(), {x, y});
 }
 template <Operand V>
 V rem(const V& x, const V& y) {

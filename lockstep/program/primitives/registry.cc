@@ -31,10 +31,10 @@ std::span<const Primitive* const> all_primitives() {
       // elementwise.h
       &neg_p(), &sign_p(), &abs_p(), &floor_p(), &ceil_p(), &round_p(), &exp_p(), &expm1_p(), &log_p(),
       &log1p_p(), &tanh_p(), &logistic_p(), &sqrt_p(), &rsqrt_p(), &sin_p(), &cos_p(), &is_finite_p(),
-      &logical_not_p(), &add_p(), &sub_p(), &mul_p(), &div_p(), &rem_p(), &pow_p(), &max_p(), &min_p(),
-      &logical_and_p(), &logical_or_p(), &logical_xor_p(), &shift_left_p(), &shift_right_logical_p(),
-      &shift_right_arithmetic_p(), &eq_p(), &ne_p(), &lt_p(), &le_p(), &gt_p(), &ge_p(), &select_p(),
-      &convert_element_type_p(), &stop_gradient_p(),
+      &logical_not_p(), &add_p(), &sub_p(), &mul_p(), &div_p(), &gcd_p(), &rem_p(), &pow_p(), &max_p(),
+      &min_p(), &logical_and_p(), &logical_or_p(), &logical_xor_p(), &shift_left_p(),
+      &shift_right_logical_p(), &shift_right_arithmetic_p(), &eq_p(), &ne_p(), &lt_p(), &le_p(), &gt_p(),
+      &ge_p(), &select_p(), &convert_element_type_p(), &stop_gradient_p(),
       // name.h
       &name_p(),
       // special.h
