@@ -49,7 +49,8 @@ struct KnownDifference {
   const char* operands;  ///< the elements, with ", " between
   const char* how;       ///< "0.5, not nan"
   const char* why;
-  bool is_rounding = false;  ///< XLA's, which may be another on another processor
+  enum Where : std::uint8_t { kAlways, kRounding, kWithoutJit };
+  Where where = kAlways;  ///< kRounding: XLA's, which may be another on another processor
 };
 const std::vector<KnownDifference>& known_differences();
 
