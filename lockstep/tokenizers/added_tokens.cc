@@ -70,6 +70,7 @@ std::optional<std::string_view> AddedTokens::token(std::int32_t id) const {
 
 std::vector<Piece> AddedTokens::split(std::string_view text) const {
   std::vector<Piece> parts, pieces;
+  std::size_t bytes = 0;
   find({std::string(text), true}, *as_they_are_, parts);
   for (Piece& part : parts) {
     if (part.id >= 0) {
@@ -77,6 +78,7 @@ std::vector<Piece> AddedTokens::split(std::string_view text) const {
       continue;
     }
     if (normalizer_) normalizer_(part);
+    check_length(bytes += part.text.size());
     find(std::move(part), *normalized_, pieces);
   }
   return pieces;

@@ -26,7 +26,7 @@ Decoder make_byte_level_decoder(Settings& settings) {
 }
 
 std::string literally_replaced(std::string_view text, std::string_view literal, std::string_view content) {
-  return replaced(text, literal_pattern(std::string(literal)), content);
+  return replaced(text, literal_pattern(std::string(literal))(text), content);
 }
 
 Decoder make_word_piece_decoder(Settings& settings) {
@@ -66,7 +66,11 @@ Decoder make_bpe_decoder(Settings& settings) {
 
 Decoder make_replace_decoder(Settings& settings) {
   return [pattern = pattern_of(settings, "pattern"), content = settings.text("content")](Tokens& tokens) {
-    for (std::string& token : tokens) token = replaced(token, pattern, content);
+    std::size_t bytes = 0;
+    for (std::string& token : tokens) {
+      token = replaced(token, pattern(token), content);
+      check_length(bytes += token.size());
+    }
   };
 }
 

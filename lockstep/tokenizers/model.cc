@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/tokenizers/model.h"
 
+#include <utility>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
 
@@ -61,6 +63,12 @@ bool ByteTokens::append(std::string_view text, std::vector<std::int32_t>& ids) c
   return true;
 }
 
-ModelPointer make_model(const Settings& settings) { return make_kind<ModelPointer>(settings, kModels); }
+ModelPointer make_model(Settings settings) {
+  // Files of before 2021 do not name the type.
+  const char* const otherwise = settings.has("merges")   ? "BPE"
+                                : settings.has("unk_id") ? "Unigram"
+                                                         : "WordPiece";
+  return make_kind<ModelPointer>(std::move(settings), kModels, otherwise);
+}
 
 }  // namespace lockstep::tokenizers

@@ -79,6 +79,6 @@ ModelPointer make_word_piece(Settings& settings);
 ModelPointer make_unigram(Settings& settings);
 
 /// One of the above.
-ModelPointer make_model(const Settings& settings);
+ModelPointer make_model(Settings settings);
 
 }  // namespace lockstep::tokenizers

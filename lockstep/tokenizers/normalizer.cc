@@ -97,14 +97,13 @@ Normalizer make_prepend(Settings& settings) {
 
 Normalizer make_replace(Settings& settings) {
   return [pattern = pattern_of(settings, "pattern"), content = settings.text("content")](Piece& piece) {
-    if (!piece.text.empty()) {
-      // The package sees new text where the last character of the replaced one was.
-      const Section first = pattern(piece.text).front();
-      std::size_t one = 0;
-      next_character(piece.text, one);
-      if (first.matches && (content.empty() || first.end > one)) piece.at_start = false;
-    }
-    piece.text = replaced(piece.text, pattern, content);
+    if (piece.text.empty()) return;
+    const std::vector<Section> sections = pattern(piece.text);
+    // The package sees new text where the last character of the replaced one was.
+    std::size_t one = 0;
+    next_character(piece.text, one);
+    if (sections[0].matches && (content.empty() || sections[0].end > one)) piece.at_start = false;
+    piece.text = replaced(piece.text, sections, content);
   };
 }
 
@@ -141,7 +140,7 @@ Normalizer make_precompiled(Settings& settings) {
         if (!map->append(character, text)) text += character;
       }
       at = end;
-      check_length(text);
+      check_length(text.size());
     }
     piece.text = std::move(text);
   };
@@ -153,7 +152,7 @@ Normalizer make_normalizer_sequence(Settings& settings) {
   return [steps = std::move(steps)](Piece& piece) {
     for (const Normalizer& step : steps) {
       step(piece);
-      check_length(piece.text);
+      check_length(piece.text.size());
     }
   };
 }

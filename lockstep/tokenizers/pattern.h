@@ -29,20 +29,20 @@ Pattern literal_pattern(std::string text);
 
 /// A regular expression with the syntax of Oniguruma as `to_pcre2` reads it. Throws a DataError that begins
 /// with `where` if it is wrong or not supported. Matching throws a DataError where it takes more than 10
-/// million steps or 64 MiB for a match.
+/// million steps or 32 MiB for a match.
 Pattern regex_pattern(const std::string& regex, const std::string& where);
 
 /// Of a field {"String": ...} or {"Regex": ...}.
 Pattern pattern_of(Settings& settings, std::string_view name);
 
 /// The bytes that a text may have on its way through a tokenizer: a file could make it longer in each step.
-inline constexpr std::size_t kLongestText = std::size_t{1} << 30;
+inline constexpr std::size_t kLongestText = std::size_t{1} << 28;
 
 /// Throws a DataError if a text has become longer than this.
-void check_length(std::string_view text);
+void check_length(std::size_t bytes);
 
-/// The text with `content` for each match. Throws as `check_length`.
-std::string replaced(std::string_view text, const Pattern& pattern, std::string_view content);
+/// The text, of which these are the sections, with `content` for each match. Throws as `check_length`.
+std::string replaced(std::string_view text, const std::vector<Section>& sections, std::string_view content);
 
 /// The regular expression of Oniguruma in the syntax of PCRE2, such that both match the same, with the
 /// options UTF, UCP and MULTILINE. Throws a DataError that begins with `where` for what differs or is not

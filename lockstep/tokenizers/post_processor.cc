@@ -11,7 +11,7 @@
 namespace lockstep::tokenizers {
 namespace {
 
-constexpr std::int64_t kMostIds = 1 << 24;     // of padding
+constexpr std::int64_t kMostIds = 1 << 20;     // of padding
 constexpr std::size_t kMostSpecial = 1 << 16;  // of a template
 
 using Ids = std::vector<std::int32_t>;

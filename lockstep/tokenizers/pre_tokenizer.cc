@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/fail.h"
 #include "lockstep/tokenizers/byte_level.h"
 #include "lockstep/tokenizers/pattern.h"
 #include "lockstep/tokenizers/unicode.h"
@@ -117,11 +118,11 @@ PreTokenizer make_metaspace(Settings& settings) {
   const std::size_t otherwise = settings.flag("add_prefix_space", true) ? 0 : 2;
   const std::size_t scheme = settings.choice("prepend_scheme", {"always", "first", "never"}, otherwise);
   settings.text("str_rep", "");  // of old files: the replacement again
-  return [mark, scheme, splits = settings.flag("split", true),
+  return [mark, scheme, splits = settings.flag("split", true), blank = literal_pattern(" "),
           pattern = literal_pattern(mark)](std::vector<Piece>& pieces) {
     for (Piece& piece : pieces) {
       if (piece.id >= 0) continue;
-      piece.text = replaced(piece.text, literal_pattern(" "), mark);
+      piece.text = replaced(piece.text, blank(piece.text), mark);
       if ((scheme == 0 || (scheme == 1 && piece.at_start)) && !piece.text.starts_with(mark))
         piece.text.insert(0, mark);
     }
@@ -129,7 +130,18 @@ PreTokenizer make_metaspace(Settings& settings) {
   };
 }
 
+/// How many components of the kind ByteLevel are in a part of the file.
+std::size_t byte_levels(const nlohmann::json& value) {
+  if (!value.is_structured()) return 0;
+  const bool is_one = value.is_object() && value.contains("type") && value["type"] == "ByteLevel";
+  std::size_t count = is_one ? 1 : 0;
+  for (const nlohmann::json& part : value) count += byte_levels(part);
+  return count;
+}
+
 PreTokenizer make_pre_tokenizer_sequence(Settings& settings) {
+  if (byte_levels(settings.value("pretokenizers")) > 1)  // each of which doubles what is not ASCII
+    fail<DataError>("[tokenizers] {}: more than one ByteLevel is not supported", settings.where());
   std::vector<PreTokenizer> steps;
   for (const Settings& step : settings.objects("pretokenizers")) steps.push_back(make_pre_tokenizer(step));
   return [steps = std::move(steps)](std::vector<Piece>& pieces) {

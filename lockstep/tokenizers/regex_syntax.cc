@@ -130,7 +130,7 @@ class Translation {
 
   /// The characters of \w: the six are the superscripts and fractions of Latin-1.
   static std::string oniguruma_word() {
-    return std::string(kWordClass) + "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+    return fmt::format("{}{}", kWordClass, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}");
   }
 
   /// Between a word's character and one that is none; or, with the arguments exchanged, anywhere else.

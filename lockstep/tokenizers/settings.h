@@ -67,10 +67,10 @@ struct Kind {
 [[noreturn]] void refuse_kind(const Settings& settings, std::string_view name,
                               const std::vector<std::string_view>& supported);
 
-/// What the kind that the field `type` names makes of the settings.
+/// What the kind that the field `type` names makes of the settings. `otherwise`: the kind without this field.
 template <class T>
-T make_kind(Settings settings, std::span<const Kind<T>> kinds) {
-  const std::string name = settings.text("type");
+T make_kind(Settings settings, std::span<const Kind<T>> kinds, const std::string& otherwise = "") {
+  const std::string name = otherwise.empty() ? settings.text("type") : settings.text("type", otherwise);
   std::vector<std::string_view> names;
   for (const Kind<T>& kind : kinds) {
     if (kind.name == name) {

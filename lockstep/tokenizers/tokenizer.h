@@ -33,8 +33,9 @@ class Tokenizer {
   static Tokenizer from_json(std::string_view text);
 
   /// The ids of a text of UTF-8. Throws a DataError that says where if the text is not UTF-8; also if it has
-  /// a part for which the model has no token, not even one for unknown parts, or if a regular expression of
-  /// the file takes too many steps on it. Truncates and pads where the file says so.
+  /// a part for which the model has no token, not even one for unknown parts, if a regular expression of the
+  /// file takes too many steps on it, or if it becomes longer than 256 MiB. Truncates and pads where the file
+  /// says so.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
   /// The text of ids. An id that no token has gives no text, as models have more ids than their tokenizers.

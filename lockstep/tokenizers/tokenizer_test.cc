@@ -78,6 +78,15 @@ TEST(Tokenizer, TextsOfTwentyScripts_HaveThePackagesIdsAndTexts) {
   EXPECT_GE(texts, 1000);
 }
 
+TEST(Tokenizer, ModelWithoutAType_IsKnownByItsFields) {
+  for (const char* name : {"gpt2.json", "bert.json", "t5.json"}) {
+    Json file = testdata(name);
+    const Ids ids = made(file).encode("The small house.");
+    file["model"].erase("type");
+    EXPECT_EQ(made(file).encode("The small house."), ids) << name;
+  }
+}
+
 TEST(Tokenizer, Tokens_AreFoundByTextAndId) {
   const Tokenizer tokenizer = Tokenizer::from_file(std::string(TOKENIZERS_TESTDATA) + "/gpt2.json");
   EXPECT_EQ(tokenizer.token_to_id("<s>"), 700);
@@ -154,6 +163,9 @@ TEST(Tokenizer, WhatIsNotSupported_IsRefusedByName) {
               HasSubstr("\"more\" is not supported"));
   EXPECT_THAT(refusal("truncation", {{"max_length", 5}, {"strategy", "OnlySecond"}, {"stride", 0}}),
               HasSubstr("expected to be one of LongestFirst and OnlyFirst, got \"OnlySecond\""));
+  const Json bytes = {{"type", "ByteLevel"}};
+  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {bytes, bytes}}}),
+              HasSubstr("more than one ByteLevel is not supported"));
   Json file = ascii();
   file["model"]["dropout"] = 0.5;
   EXPECT_THAT(refusal(file), HasSubstr("\"dropout\" is expected to be null"));
@@ -210,6 +222,16 @@ TEST(Tokenizer, RegularExpressionThatTakesTooLong_IsAnError) {
   file["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"Regex", "(a|a|aa)+[bc]"}}}, {"behavior", "Isolated"}};
   EXPECT_THROW(made(file).encode(std::string(1000, 'a')), DataError);
+}
+
+TEST(Tokenizer, FileThatMakesTextsEverLonger_IsAnError) {
+  const Json doubles = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(2000, 'a')}};
+  Json file = ascii();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {doubles, doubles, doubles, doubles}}};
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", {doubles, doubles, doubles, doubles}}};
+  EXPECT_THROW(made(file).encode("a"), DataError);
+  EXPECT_THROW(made(file).decode(Ids{'a'}), DataError);
 }
 
 TEST(Tokenizer, Threads_ShareIt) {
