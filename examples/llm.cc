@@ -57,9 +57,10 @@ Rows rows_of_text(const ls::tokenizers::Tokenizer& tokenizer, const std::string&
   for (std::string line; std::getline(lines, line);) {
     rows.push_back(tokenizer.encode(line));
     if (rows.back().empty()) throw ls::Error("a prompt without a token");
-    if (*std::ranges::max_element(rows.back()) >= known)
-      throw ls::Error(
-          "tokenizer.json has more tokens than config.json says: they belong to different models");
+    const std::int32_t largest = *std::ranges::max_element(rows.back());
+    if (largest >= known)
+      throw ls::Error("tokenizer.json gives the id " + std::to_string(largest) + ", but config.json has " +
+                      std::to_string(known) + " tokens: take both files from the same model");
   }
   return rows;
 }
@@ -152,9 +153,9 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app{"Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format."};
   app.option("--model", options.folder, "the folder of config.json and the safetensors files");
-  app.option("--prompt", options.prompt, "text, a line for each row; the folder has a tokenizer.json");
-  app.option("--tokens", options.tokens,
-             "without a text: the prompts' tokens, as in \"1 2 3; 4 5\" for two rows");
+  app.option("--prompt", options.prompt,
+             "the prompts as text, one on each line; needs the folder's tokenizer.json");
+  app.option("--tokens", options.tokens, "the prompts as token ids, as in \"1 2 3; 4 5\" for two rows");
   app.option("--new", options.new_tokens, "the tokens to generate for each row");
   app.option("--stop", options.stop, "tokens that end a row, as in \"2 7\"");
   app.option("--temperature", options.temperature, "0: the likeliest token");

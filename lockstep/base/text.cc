@@ -96,14 +96,17 @@ std::string show(std::string_view text, std::size_t most, bool lines) {
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
+std::size_t valid_bytes(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
     const std::size_t length = character(text.substr(at));
-    if (length == 0) return false;
+    if (length == 0) break;
     at += length;
   }
-  return true;
+  return at;
 }
+
+bool is_utf8(std::string_view text) { return valid_bytes(text) == text.size(); }
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

@@ -13,6 +13,9 @@ namespace lockstep {
 // output, file names) stays as it is. What people read, and what goes into JSON or a protocol's text field,
 // passes through `shown` or `shown_lines` where it enters.
 
+/// How many bytes at the beginning are UTF-8: whole characters, as `is_utf8` takes them.
+std::size_t valid_bytes(std::string_view text);
+
 /// Whether the text is UTF-8: without overlong forms, surrogates, numbers above U+10FFFF and incomplete
 /// characters.
 bool is_utf8(std::string_view text);

@@ -46,7 +46,7 @@ TEST(ShardMap, PsumOfBools_CountsThem) {
 }
 
 /// Steps of a stencil on the rows of each device, beside the same steps on all rows.
-TEST(ShardMap, StencilsOfOneAndOfSeveralDevices_EqualThoseOfTheWhole) {
+TEST(ShardMap, StencilsOverOneToFourDevices_EqualTheStencilOfTheWholeArray) {
   const Shape shape = {256, 128};  // large enough for the forms that large arrays take
   auto many = [](const std::function<Array(Array)>& step) {
     return [step](const Array& u) {

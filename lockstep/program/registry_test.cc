@@ -79,7 +79,7 @@ TEST(Registry, EveryExample_AgreesWithItsShapeRule) {
 }
 
 /// The first half of each operand gives the first half of the result.
-TEST(Registry, PrimitivesThatComputeByElement_ComputeSlicesFromSlices) {
+TEST(Registry, ElementwisePrimitives_OfASlice_GiveASliceOfTheResult) {
   AxisEnvScope axes(example_axes());
   std::set<std::string> shown;
   for (const Example& example : all_examples()) {

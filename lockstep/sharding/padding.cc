@@ -113,9 +113,8 @@ class Padding {
     const ir::Equation* const equation = made_by_[at(var)];
     if (equation == nullptr) return std::nullopt;
     if (equation->primitive == &ir::full_p()) {
-      ir::FullParams number = equation->params.as<ir::FullParams>();
-      number.shape = shape;
-      return std::move(builder_.emit(ir::full_p(), ir::OpParams::of(number), {}).front());
+      const auto& number = equation->params.as<ir::FullParams>();
+      return ir::lax::full(plain(var), number.value, number.dtype, shape, number.weak_type);
     }
     if (equation->primitive != &ir::broadcast_in_dim_p()) return std::nullopt;
     const auto& dimensions = equation->params.as<ir::BroadcastInDimParams>().broadcast_dimensions;

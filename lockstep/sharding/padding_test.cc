@@ -62,7 +62,7 @@ TEST(Padding, IsKeptByElementwiseOperations_AndRemovedAtTheEnd) {
             "  return l\n");
 }
 
-TEST(Padding, OfANumber_IsTheNumber) {
+TEST(Padding, AConstant_IsMadeInThePaddedShape) {
   const ir::Program f =
       program_of([](ir::Value x) { return ir::lax::add(over_x(x), ir::lax::full_like(x, 1)); });
   const std::string text = to_string(with_padding(f, kAxes));
@@ -70,7 +70,7 @@ TEST(Padding, OfANumber_IsTheNumber) {
   EXPECT_EQ(text.find("pad["), text.rfind("pad[")) << "only the argument is padded:\n" << text;
 }
 
-TEST(Padding, OfABroadcast_IsBroadcastToo) {
+TEST(Padding, ABroadcast_IsMadeInThePaddedShape) {
   const ir::Program f = program_of([](ir::Value x) {
     const ir::Value number = ir::lax::full(x, ir::Scalar::of(2.0), DType::kF32, {});
     return ir::lax::reduce_sum(ir::lax::mul(over_x(x), ir::lax::broadcast_in_dim(number, {6, 3}, {})), {0});

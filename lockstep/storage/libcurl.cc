@@ -25,8 +25,10 @@ LibCurl loaded() {
   std::string why_not;
   void* const library = load_trusted_library(kFile, &why_not);
   if (library == nullptr) {
-    fail<StorageError>("object stores and web addresses need libcurl, which cannot be loaded: {}; install {}",
-                       why_not, "Debian's libcurl4, or name its folder in LD_LIBRARY_PATH");
+    fail<StorageError>(
+        "libcurl, which object stores and URLs need, cannot be loaded: {}. Install it (Debian: libcurl4), or "
+        "name its folder in LD_LIBRARY_PATH",
+        why_not);
   }
   LibCurl curl;
   decltype(&curl_global_init) global_init;

@@ -42,7 +42,8 @@ AddedTokens::AddedTokens(Settings& file, const Vocabulary& vocabulary, const Nor
     const std::int32_t expected = added_.id(content).value_or(vocabulary.id(content).value_or(next));
     if (id != expected)
       fail<DataError>(
-          "[tokenizers] {}: the token \"{}\" has the id {}, and {} in the model's vocabulary or behind it",
+          "[tokenizers] {}: the token \"{}\" has the id {}; expected {}, its id in the model's vocabulary or "
+          "else the next free one",
           token.where(), shown(content, 80), id, expected);
     if (!vocabulary.id(content) && !added_.id(content)) ++beyond_;
     const bool normalizes = token.flag("normalized", true);

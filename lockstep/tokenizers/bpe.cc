@@ -22,7 +22,8 @@ class Bpe : public Model {
         ignores_merges_(settings.flag("ignore_merges", false)) {
     vocabulary_ = Vocabulary(settings, "vocab");
     if (settings.has("dropout") && settings.value("dropout") != 0)
-      settings.refuse("dropout", "null: merges are not left out at random", settings.value("dropout"));
+      settings.refuse("dropout", "null (leaving merges out at random is not supported)",
+                      settings.value("dropout"));
     if (settings.flag("byte_fallback", false)) byte_tokens_.emplace(vocabulary_);
     const nlohmann::json& merges = settings.value("merges");
     if (!merges.is_array()) settings.refuse("merges", "a list", merges);
@@ -60,7 +61,7 @@ class Bpe : public Model {
       if (text.starts_with("#version")) return;
       const std::size_t blank = text.find(' ');
       if (blank == text.npos || text.find(' ', blank + 1) != text.npos)
-        settings.refuse("merges", "two tokens with a blank between them, each", merge);
+        settings.refuse("merges", "pairs of tokens, each with one space between its two", merge);
       a = text.substr(0, blank);
       b = text.substr(blank + 1);
     } else {
@@ -86,21 +87,15 @@ class Bpe : public Model {
       text += piece.substr(begin, at - begin);
       if (at == piece.size()) text += suffix_;
       if (const auto id = vocabulary_.id(text)) {
-        if (std::exchange(unknown, false)) ids.push_back(unknown_id());
+        if (std::exchange(unknown, false)) ids.push_back(vocabulary_.unknown_id(unknown_, where_));
         ids.push_back(*id);
       } else if (!(byte_tokens_ && byte_tokens_->append(text, ids)) && !unknown_.empty()) {
-        if (unknown && !fuses_unknown_) ids.push_back(unknown_id());
+        if (unknown && !fuses_unknown_) ids.push_back(vocabulary_.unknown_id(unknown_, where_));
         unknown = true;
       }
     }
-    if (unknown) ids.push_back(unknown_id());
+    if (unknown) ids.push_back(vocabulary_.unknown_id(unknown_, where_));
     return ids;
-  }
-
-  std::int32_t unknown_id() const {
-    const auto id = vocabulary_.id(unknown_);
-    if (!id) fail<DataError>("[tokenizers] {}: \"unk_token\" is needed, and is not in \"vocab\"", where_);
-    return *id;
   }
 
   /// Merges neighbours, those with the lowest rank first and of these the leftmost, and appends what is left.

@@ -44,8 +44,9 @@ Charsmap::Charsmap(std::string_view base64, const std::string& where) : where_(w
   const std::size_t size = bytes.size() < 4 ? 0 : little_endian(bytes, 0);
   if (size == 0 || size % 4 != 0 || size > bytes.size() - 4)
     fail<DataError>(
-        "[tokenizers] {}: \"precompiled_charsmap\" is damaged: {} bytes, of which {} are the keys", where,
-        bytes.size(), size);
+        "[tokenizers] {}: \"precompiled_charsmap\" is damaged: it has {} bytes, and says that its keys take "
+        "{}",
+        where, bytes.size(), size);
   for (std::size_t at = 4; at < 4 + size; at += 4) units_.push_back(little_endian(bytes, at));
   texts_ = bytes.substr(4 + size);
   if (!is_utf8(texts_))
@@ -65,8 +66,8 @@ bool Charsmap::append(std::string_view part, std::string& text) const {
     const std::size_t begin = at < units_.size() ? units_[at] & ~kIsValue : texts_.size();
     const std::size_t end = texts_.find('\0', begin);
     if (end == texts_.npos || (static_cast<unsigned char>(texts_[begin]) & 0xc0) == 0x80)
-      fail<DataError>("[tokenizers] {}: \"precompiled_charsmap\" is damaged: its text {} of {} bytes", where_,
-                      begin, texts_.size());
+      fail<DataError>("[tokenizers] {}: \"precompiled_charsmap\" is damaged: a text begins at byte {} of {}",
+                      where_, begin, texts_.size());
     text.append(texts_, begin, end - begin);
     return true;
   }

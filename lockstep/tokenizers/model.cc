@@ -45,6 +45,14 @@ std::optional<std::string_view> Vocabulary::token(std::int32_t id) const {
   return found->second;
 }
 
+std::int32_t Vocabulary::unknown_id(std::string_view token, const std::string& where) const {
+  const auto found = id(token);
+  if (!found)
+    fail<DataError>(
+        "[tokenizers] {}: the text has an unknown character, and \"unk_token\" is not in \"vocab\"", where);
+  return *found;
+}
+
 ByteTokens::ByteTokens(const Vocabulary& vocabulary) {
   for (std::size_t byte = 0; byte < ids_.size(); ++byte)
     ids_[byte] = vocabulary.id(fmt::format("<0x{:02X}>", byte)).value_or(-1);

@@ -28,6 +28,9 @@ class Vocabulary {
   std::optional<std::string_view> token(std::int32_t id) const;
   std::size_t size() const { return ids_.size(); }
 
+  /// The id of the token for unknown text. Throws a DataError that begins with `where` if there is none.
+  std::int32_t unknown_id(std::string_view token, const std::string& where) const;
+
  private:
   struct Hash {
     using is_transparent = void;

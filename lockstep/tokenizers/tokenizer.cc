@@ -10,6 +10,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/json_depth.h"
+#include "lockstep/base/text.h"
 #include "lockstep/tokenizers/added_tokens.h"
 #include "lockstep/tokenizers/decoder.h"
 #include "lockstep/tokenizers/model.h"
@@ -17,7 +18,6 @@
 #include "lockstep/tokenizers/post_processor.h"
 #include "lockstep/tokenizers/pre_tokenizer.h"
 #include "lockstep/tokenizers/settings.h"
-#include "lockstep/tokenizers/unicode.h"
 
 namespace lockstep::tokenizers {
 namespace {
@@ -95,7 +95,7 @@ Tokenizer Tokenizer::from_json(std::string_view text) {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  if (const std::size_t at = first_invalid(text); at < text.size())
+  if (const std::size_t at = valid_bytes(text); at < text.size())
     fail<DataError>("[tokenizers] encode expects UTF-8, got byte 0x{:02x} at position {} of {} bytes",
                     static_cast<unsigned char>(text[at]), at, text.size());
   std::vector<Piece> pieces = parts_->added.split(text);

@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::tokenizers {
 namespace {
-
-/// The bytes of the valid character at the start of the text; 0 if there is none.
-std::size_t valid_bytes(std::string_view text) {
-  utf8proc_int32_t c;
-  const auto bytes = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                      static_cast<utf8proc_ssize_t>(text.size()), &c);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
 
 /// The bytes that could begin a character, at the start of a text that begins with no whole one; at least 1.
 std::size_t incomplete_bytes(std::string_view text) {
@@ -63,20 +56,10 @@ void append_character(std::string& text, char32_t c) {
   text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
 }
 
-std::size_t first_invalid(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t bytes = valid_bytes(text.substr(at));
-    if (bytes == 0) break;
-    at += bytes;
-  }
-  return at;
-}
-
 std::string with_replacements(std::string_view bytes) {
   std::string text;
   while (true) {
-    const std::size_t valid = first_invalid(bytes);
+    const std::size_t valid = valid_bytes(bytes);
     text += bytes.substr(0, valid);
     bytes.remove_prefix(valid);
     if (bytes.empty()) return text;

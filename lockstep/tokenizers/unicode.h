@@ -14,9 +14,6 @@ char32_t next_character(std::string_view text, std::size_t& at);
 
 void append_character(std::string& text, char32_t c);
 
-/// The first byte of what is not UTF-8; the text's size if all is.
-std::size_t first_invalid(std::string_view text);
-
 /// Bytes as text: each longest start of a character that is not complete, and each byte that is in no
 /// character, becomes U+FFFD.
 std::string with_replacements(std::string_view bytes);

@@ -47,9 +47,7 @@ class WordPiece : public Model {
     }
     if (begin != kUnknown) return;
     ids.resize(before);  // the word as a whole is unknown
-    const auto id = vocabulary_.id(unknown_);
-    if (!id) fail<DataError>("[tokenizers] {}: \"unk_token\" is needed, and is not in \"vocab\"", where_);
-    ids.push_back(*id);
+    ids.push_back(vocabulary_.unknown_id(unknown_, where_));
   }
 
  private:

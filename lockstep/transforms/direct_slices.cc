@@ -10,6 +10,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
+#include "lockstep/transforms/by_element.h"
 #include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/nested.h"
 
@@ -22,9 +23,7 @@ using Integers = std::vector<std::int64_t>;
 struct Region {
   Shape start, limit;
 
-  bool is_whole(const Shape& shape) const {
-    return limit == shape && std::ranges::all_of(start, [](std::int64_t n) { return n == 0; });
-  }
+  bool is_whole(const Shape& shape) const { return limit == shape && all_are(start, 0); }
 };
 
 bool is_contiguous_slice(const ir::Equation& equation) {
@@ -79,19 +78,11 @@ class OnlySliced {
       if (place == program_.equations.size()) return false;
       const ir::Equation& user = program_.equations[place];
       if (is_contiguous_slice(user)) {
-        return num_elements(program_.aval(user.outputs[0]).shape) > 0 && is_read_by_elements(user.outputs[0]);
+        return num_elements(program_.aval(user.outputs[0]).shape) > 0 &&
+               is_read_by_elements(program_, uses_, user.outputs[0]);
       }
       const bool is_fill = user.primitive == &ir::pad_p() && user.inputs[1] == var;
       return may_be(user) && (*this)(user.outputs[0]) && !is_fill;
-    });
-  }
-
-  bool is_read_by_elements(ir::Var var) const {
-    return std::ranges::all_of(uses_.of(var), [&](std::size_t place) {
-      if (place == program_.equations.size()) return false;
-      const ir::Equation& user = program_.equations[place];
-      return is_by_element(program_, user) &&
-             program_.aval(user.outputs[0]).shape == program_.aval(var).shape;
     });
   }
 
@@ -194,12 +185,6 @@ std::optional<ir::Program> with_direct_slices(const ir::Program& program) {
 }
 
 }  // namespace
-
-bool is_by_element(const ir::Program& program, const ir::Equation& equation) {
-  if (equation.primitive == &ir::broadcast_in_dim_p()) return program.aval(equation.inputs[0]).shape.empty();
-  return equation.primitive->by_element || equation.primitive == &ir::full_p() ||
-         equation.primitive == &ir::iota_p();
-}
 
 ir::Program direct_slices(ir::Program program) { return rewritten(std::move(program), with_direct_slices); }
 

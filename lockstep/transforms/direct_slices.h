@@ -12,8 +12,4 @@ namespace lockstep::transforms {
 /// in equations are changed, too. The inputs and outputs are unchanged.
 ir::Program direct_slices(ir::Program program);
 
-/// Whether each element of the equation's only result is computed from the elements of its operands at the
-/// same place, from scalars, or from the place.
-bool is_by_element(const ir::Program& program, const ir::Equation& equation);
-
 }  // namespace lockstep::transforms

@@ -11,8 +11,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/test_evaluate.h"
 #include "lockstep/transforms/inline.h"
-#include "lockstep/transforms/nested.h"
-#include "lockstep/transforms/nested_primitives.h"
+#include "lockstep/transforms/test_nested_examples.h"
 #include "lockstep/transforms/vjp.h"
 
 namespace lockstep::transforms {
@@ -92,12 +91,7 @@ TEST(DirectSlices, SlicesOfASumOfPads_BecomeSumsOfPads) {
 }
 
 TEST(DirectSlices, LoopBodies_AreRewritten) {
-  const ir::Program program = trace({kSquare}, [](auto v) {
-    Inner inner("body");
-    const ir::Value u = inner.input(v[0].aval()), next[] = {five_points(u)};
-    return emit_nested(v[0].builder(), scan_p(),
-                       ir::OpParams::of(ScanParams{inner.finish(next), 0, 1, 5, false}), std::vector{v[0]});
-  });
+  const ir::Program program = trace({kSquare}, [](auto v) { return test::five_steps(v[0], five_points); });
   EXPECT_THAT(ir::to_string(program), HasSubstr("f64[8,8]"));
   EXPECT_THAT(ir::to_string(direct_slices(program)), Not(HasSubstr("f64[8,8]")));
 }

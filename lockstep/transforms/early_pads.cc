@@ -7,11 +7,12 @@
 
 #include "lockstep/base/all_are.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
+#include "lockstep/transforms/by_element.h"
 #include "lockstep/transforms/dce.h"
-#include "lockstep/transforms/direct_slices.h"
 
 namespace lockstep::transforms {
 namespace {
@@ -125,9 +126,7 @@ class EarlyPads {
     return all_are(pad.interior, 0) && adds(pad.low) && adds(pad.high) &&
            size > program_.aval(equation.inputs[0]).num_elements() &&
            size <= 2 * program_.aval(equation.inputs[0]).num_elements() &&
-           std::ranges::all_of(uses_.of(result), [&](std::size_t place) {
-             return place < program_.equations.size() && program_.equations[place].primitive->by_element;
-           });
+           is_read_by_elements(program_, uses_, result);
   }
 
   ir::Value padded(const ir::Equation& equation, const std::vector<std::size_t>& places) {
@@ -160,9 +159,8 @@ class EarlyPads {
     if (made.primitive == &ir::broadcast_in_dim_p())
       return ir::lax::broadcast_in_dim(rewriter_[made.inputs[0]], shape, {});
     if (made.primitive == &ir::full_p()) {
-      ir::FullParams number = made.params.as<ir::FullParams>();
-      number.shape = shape;
-      return std::move(rewriter_.builder().emit(*made.primitive, ir::OpParams::of(number), {}).front());
+      const auto& number = made.params.as<ir::FullParams>();
+      return ir::lax::full(rewriter_[made.outputs[0]], number.value, number.dtype, shape, number.weak_type);
     }
     const ir::Value x = rewriter_[made.inputs[0]];
     const auto& start = made.params.as<ir::SliceParams>().start_indices;
@@ -172,9 +170,7 @@ class EarlyPads {
       high.push_back(shape[d] - x.aval().shape[d] - low[d]);
     }
     if (all_are(low, 0) && all_are(high, 0)) return x;
-    const ir::Value zero =
-        ir::lax::full(x, is_inexact(x.aval().dtype) ? ir::Scalar::of(0.0) : ir::Scalar::of(0), x.aval().dtype,
-                      {}, x.aval().weak_type);
+    const ir::Value zero = ir::rules::zeros(x, {x.aval().dtype, {}});
     return ir::lax::pad(x, zero, low, high, Integers(shape.size()));
   }
 

@@ -11,8 +11,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/test_evaluate.h"
 #include "lockstep/transforms/inline.h"
-#include "lockstep/transforms/nested.h"
-#include "lockstep/transforms/nested_primitives.h"
+#include "lockstep/transforms/test_nested_examples.h"
 
 namespace lockstep::transforms {
 namespace {
@@ -53,16 +52,11 @@ TEST(EarlyPads, AnUpdateOfTheInterior_IsComputedInTheShapeOfTheArray) {
 }
 
 TEST(EarlyPads, LoopBodies_AreRewritten) {
-  const ir::Program program = trace({kPlate}, [&](auto v) {
-    Inner inner("body");
-    const ir::Value u = inner.input(v[0].aval()), next[] = {updated(u)};
-    return emit_nested(v[0].builder(), scan_p(),
-                       ir::OpParams::of(ScanParams{inner.finish(next), 0, 1, 5, false}), std::vector{v[0]});
-  });
+  const ir::Program program = trace({kPlate}, [](auto v) { return test::five_steps(v[0], updated); });
   EXPECT_THAT(ir::to_string(early_pads(program, {})), Not(HasSubstr("[6,6]")));
 }
 
-TEST(EarlyPads, OfOtherComputations_AreUnchanged) {
+TEST(EarlyPads, PadsOfOtherComputations_AreUnchanged) {
   using Make = std::vector<ir::Value> (*)(const ir::Value& u);
   const Make others[] = {
       [](const ir::Value& u) {  // elements change places

@@ -70,14 +70,8 @@ TEST(Lower, LoopsThatPadLargeArraysByLittle_AreReported) {
       const ir::Value zero = ir::lax::full(u, ir::Scalar::of(0.0), DType::kF32, {});
       return ir::lax::pad(ir::lax::slice(u, {0}, {kept}), zero, {0}, {size - kept}, {0});
     };
-    const ir::Program program = trace({cells}, [&](auto v) {
-      if (!in_loop) return std::vector{next(v[0])};
-      Inner inner("body");
-      const ir::Value results[] = {next(inner.input(cells))};
-      return emit_nested(v[0].builder(), scan_p(),
-                         ir::OpParams::of(ScanParams{inner.finish(results), 0, 1, 5, false}),
-                         std::vector{v[0]});
-    });
+    const ir::Program program = trace(
+        {cells}, [&](auto v) { return in_loop ? test::five_steps(v[0], next) : std::vector{next(v[0])}; });
     return lower(program, {}).traits.padding;
   };
   constexpr std::int64_t kLarge = 1 << 20;

@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/uses.h"
-#include "lockstep/transforms/direct_slices.h"
+#include "lockstep/transforms/by_element.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/linearize.h"

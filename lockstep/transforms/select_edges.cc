@@ -10,7 +10,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/rewriter.h"
 #include "lockstep/program/uses.h"
-#include "lockstep/transforms/direct_slices.h"
+#include "lockstep/transforms/by_element.h"
 
 namespace lockstep::transforms {
 namespace {
@@ -18,40 +18,33 @@ namespace {
 constexpr std::size_t kMostOperands = 3;
 constexpr std::int64_t kLargeToSmall = 8;  // the small operands are at most this part of the large one
 
+ir::Var largest_operand(const ir::Program& program, const ir::Equation& equation) {
+  return *std::ranges::max_element(equation.inputs, {},
+                                   [&](ir::Var operand) { return program.aval(operand).num_elements(); });
+}
+
 bool has_small_edges(const ir::Program& program, const ir::Equation& equation, std::int64_t least_elements) {
   if (equation.primitive != &ir::concatenate_p() || equation.inputs.size() > kMostOperands) return false;
-  const Aval& result = program.aval(equation.outputs[0]);
-  std::int64_t largest = 0;
-  for (ir::Var operand : equation.inputs) largest = std::max(largest, program.aval(operand).num_elements());
-  return result.num_elements() >= least_elements &&
-         kLargeToSmall * (result.num_elements() - largest) <= largest;
+  const std::int64_t elements = program.aval(equation.outputs[0]).num_elements(),
+                     large = program.aval(largest_operand(program, equation)).num_elements();
+  return elements >= least_elements && kLargeToSmall * (elements - large) <= large;
 }
 
 /// Whether the large operand is in memory, or a slice of what is: not a value that elementwise operations
 /// compute. XLA does not compute these again in each of many pads.
 bool is_of_memory(const ir::Program& program, const std::vector<const ir::Equation*>& made_by,
                   const ir::Equation& equation) {
-  ir::Var large = *std::ranges::max_element(
-      equation.inputs, {}, [&](ir::Var operand) { return program.aval(operand).num_elements(); });
-  const ir::Equation* made = made_by[static_cast<std::size_t>(large)];
+  const ir::Equation* made = made_by[static_cast<std::size_t>(largest_operand(program, equation))];
   while (made != nullptr && made->primitive == &ir::slice_p())
     made = made_by[static_cast<std::size_t>(made->inputs[0])];
   return made == nullptr || !is_by_element(program, *made);
-}
-
-bool is_read_by_elements(const ir::Program& program, const ir::Uses& uses, ir::Var var) {
-  return std::ranges::all_of(uses.of(var), [&](std::size_t place) {
-    if (place == program.equations.size()) return false;
-    const ir::Equation& user = program.equations[place];
-    return is_by_element(program, user) && program.aval(user.outputs[0]).shape == program.aval(var).shape;
-  });
 }
 
 /// Each operand, padded to the result's shape, below the index at which the next one begins.
 ir::Value selection(const std::vector<ir::Value>& operands, const Aval& result, std::size_t dimension) {
   using namespace ir::lax;
   const std::int64_t size = result.shape[dimension];
-  const ir::Value fill = ir::rules::zeros(operands[0], ir::rules::with_shape(result, {}));
+  const ir::Value fill = ir::rules::zeros(operands[0], {result.dtype, {}});
   const ir::Value index = iota(operands[0], DType::kI32, {size}, 0);
   std::vector<std::int64_t> low(result.shape.size()), high(low), interior(low);
   ir::Value selected = operands[0];

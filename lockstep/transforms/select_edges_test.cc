@@ -9,8 +9,7 @@
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/test_evaluate.h"
 #include "lockstep/transforms/inline.h"
-#include "lockstep/transforms/nested.h"
-#include "lockstep/transforms/nested_primitives.h"
+#include "lockstep/transforms/test_nested_examples.h"
 
 namespace lockstep::transforms {
 namespace {
@@ -36,7 +35,7 @@ const Aval kRows{DType::kF64, {16, 3}}, kRow{DType::kF64, {1, 3}};
 /// The rows above.
 ir::Value above(const ir::Value& u, const ir::Value& row) { return joined({row, part(u, 0, 0, 15)}, 0); }
 
-TEST(SelectEdges, ARowBeforeManyRows_IsSelected) {
+TEST(SelectEdges, AConcatenationOfOneRowAndManyRows_BecomesASelect) {
   const ir::Program program =
       trace({kRows, kRow}, [](auto v) { return std::vector{ir::lax::add(v[0], above(v[0], v[1]))}; });
   const std::string text = ir::to_string(select_edges(program, {}, 0));
@@ -47,11 +46,8 @@ TEST(SelectEdges, ARowBeforeManyRows_IsSelected) {
 
 TEST(SelectEdges, LoopBodies_AreRewritten) {
   const ir::Program program = trace({kRows}, [&](auto v) {
-    Inner inner("body");
-    const ir::Value u = inner.input(v[0].aval());
-    const ir::Value next[] = {ir::lax::add(u, above(u, part(u, 0, 15, 16)))};
-    return emit_nested(v[0].builder(), scan_p(),
-                       ir::OpParams::of(ScanParams{inner.finish(next), 0, 1, 5, false}), std::vector{v[0]});
+    return test::five_steps(v[0],
+                            [](const ir::Value& u) { return ir::lax::add(u, above(u, part(u, 0, 15, 16))); });
   });
   EXPECT_THAT(ir::to_string(select_edges(program, {}, 0)), Not(HasSubstr("concatenate")));
 }
@@ -77,7 +73,7 @@ TEST(SelectEdges, OtherConcatenations_AreUnchanged) {
   }
 }
 
-TEST(SelectEdges, OfEachKindAndDType_KeepTheirValues) {
+TEST(SelectEdges, EdgesOfEachKindAndDType_KeepTheirValues) {
   for (DType dtype : {DType::kF64, DType::kF32, DType::kI32, DType::kU32, DType::kBool}) {
     SCOPED_TRACE(info(dtype).name);
     const std::vector<HostArray> inputs = {test::random({20, 18}, 0, 2, 1, dtype),

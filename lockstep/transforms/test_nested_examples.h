@@ -15,6 +15,15 @@ inline transforms::ProgramPtr nested(const std::vector<Aval>& avals, const Funct
   return std::make_shared<const ir::Program>(trace(avals, function, name));
 }
 
+/// The results of five steps from x, in a loop.
+inline std::vector<ir::Value> five_steps(const ir::Value& x,
+                                         const std::function<ir::Value(const ir::Value&)>& step) {
+  const auto body = nested({x.aval()}, [&](std::span<const ir::Value> v) { return std::vector{step(v[0])}; });
+  return transforms::emit_nested(x.builder(), transforms::scan_p(),
+                                 ir::OpParams::of(transforms::ScanParams{body, 0, 1, 5, false}),
+                                 std::vector{x});
+}
+
 /// c, y = tanh(w c + x), w c sin(x)
 inline transforms::ProgramPtr recurrence(const std::vector<std::string>& varying = {}) {
   const Aval vector{DType::kF64, {3}, false, varying}, matrix{DType::kF64, {3, 3}, false, varying};

@@ -5,30 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/test_files.h"
+#include "lockstep/tokenizers/test_files.h"
 #include "lockstep/tokenizers/tokenizer.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {
 namespace {
 
-nlohmann::json tokenizer_testdata(const std::string& name) {
-  return nlohmann::json::parse(data::test::read_file(std::string(LOCKSTEP_TOKENIZERS_TESTDATA) + "/" + name));
-}
-
 /// The files of lockstep/tokenizers/testdata/ and their variants, with the vocabulary cut to a few tokens.
 std::vector<std::string> small_tokenizers() {
   std::vector<std::string> all;
-  const nlohmann::json expected = tokenizer_testdata("expected.json");
+  const nlohmann::json expected = tokenizers::test::testdata("expected.json");
   for (const nlohmann::json& test : expected["cases"]) {
-    nlohmann::json file = tokenizer_testdata(test["tokenizer"].get<std::string>() + ".json");
-    for (const auto& [name, value] : test["changes"].items()) {
-      if (name == "model") {
-        file["model"].update(value);
-      } else {
-        file[name] = value;
-      }
-    }
+    nlohmann::json file = tokenizers::test::file_of(test);
     const std::vector<std::string> tokens = {"a",     "b",   "ab",     "▁",      "▁a", "<unk>",
                                              "[UNK]", "##b", "<0xC3>", "<0xA9>", "Ġ",  "本"};
     nlohmann::json& model = file["model"];

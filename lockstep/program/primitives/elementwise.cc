@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/elementwise_family.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/window_text.h"
 
 namespace lockstep::ir {
 namespace {
@@ -51,18 +52,15 @@ Primitive if_complex(Primitive p, std::function<Value(const Values& operands)> c
 /// Euclid's algorithm on all elements, until none has a rest.
 std::vector<std::string> euclid(Lowering& out, const Equation& e) {
   const Aval& aval = out.result_aval(e);
-  const std::string type = mlir_type(aval), bools = mlir_type(DType::kBool, aval.shape);
+  const std::string type = mlir_type(aval);
   const std::string zero = out.splat(Scalar::of(0), aval.dtype, aval.shape),
                     one = out.splat(Scalar::of(1), aval.dtype, aval.shape);
   std::vector<std::int64_t> all(aval.shape.size());
   std::iota(all.begin(), all.end(), 0);
   auto has_rest = [&](const Lowering::Names& values) {
-    const std::string operands[] = {out.compare("NE", values[1], zero, aval.dtype, aval.shape),
-                                    out.splat(Scalar::of(false), DType::kBool, {})};
-    const std::string types[] = {bools, "tensor<i1>"};
-    return out.op("stablehlo.reduce", operands, types, "tensor<i1>", "dimensions = " + mlir_array(all),
-                  "^bb0(%a: tensor<i1>, %b: tensor<i1>): %c = stablehlo.or %a, %b : tensor<i1> "
-                  "\"stablehlo.return\"(%c) : (tensor<i1>) -> ()");
+    return reduced_text(out, "or", Scalar::of(false),
+                        out.compare("NE", values[1], zero, aval.dtype, aval.shape),
+                        {DType::kBool, aval.shape}, all);
   };
   auto step = [&](const Lowering::Names& values) -> Lowering::Names {
     const std::string done = out.compare("EQ", values[1], zero, aval.dtype, aval.shape);

@@ -11,6 +11,7 @@
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/window_text.h"
 
 namespace lockstep::ir {
 namespace {
@@ -195,16 +196,8 @@ const Primitive& qr_p() {
         const std::string kept = out.splat(Scalar::of(1.0), x.dtype, scales),
                           turned = out.splat(Scalar::of(-1.0), x.dtype, scales);
         const std::string signs = out.select(none, kept, turned, x.dtype, scales);
-        const std::string element = mlir_type(x.dtype, {});
-        const std::string reduced[] = {signs, out.splat(Scalar::of(1.0), x.dtype, {})},
-                          reduced_types[] = {scales_type, element};
-        const std::int64_t last[] = {static_cast<std::int64_t>(scales.size()) - 1};
-        const std::string all = out.op(
-            "stablehlo.reduce", reduced, reduced_types, mlir_type(sign), "dimensions = " + mlir_array(last),
-            fmt::format(
-                "^bb0(%a: {0}, %b: {0}): %c = stablehlo.multiply %a, %b : {0} \"stablehlo.return\"(%c) "
-                ": ({0}) -> ()",
-                element));
+        const std::string all = reduced_text(out, "multiply", Scalar::of(1.0), signs, {x.dtype, scales},
+                                             {static_cast<std::int64_t>(scales.size()) - 1});
         return {columns, top, all};
       },
   };

@@ -75,18 +75,6 @@ struct Reduction {
   ZeroPadding zero_padding = ZeroPadding::kCounts;
 };
 
-/// `operand`, which is like x, reduced over the axes by an operation on two elements.
-std::string reduced_text(Lowering& out, std::string_view stablehlo, const Scalar& identity,
-                         const std::string& operand, const Aval& x, const std::vector<std::int64_t>& axes) {
-  const std::string element = mlir_type(x.dtype, {});
-  const std::string operands[] = {operand, out.splat(identity, x.dtype, {})};
-  const std::string types[] = {mlir_type(x), element};
-  const std::string region = fmt::format("^bb0(%a: {0}, %b: {0}):{1} \"stablehlo.return\"(%c) : ({0}) -> ()",
-                                         element, binary_text("%c", stablehlo, "%a", "%b", x.dtype));
-  return out.op("stablehlo.reduce", operands, types, mlir_type(x.dtype, sizes(x.shape, kept(x.rank(), axes))),
-                "dimensions = " + mlir_array(axes), region);
-}
-
 Primitive reduction(Reduction r) {
   return {
       .name = r.name,
@@ -361,6 +349,17 @@ Primitive arg_reduction(std::string name, int sign, const Primitive& (*self)()) 
 }
 
 }  // namespace
+
+std::string reduced_text(Lowering& out, std::string_view stablehlo, const Scalar& identity,
+                         const std::string& operand, const Aval& x, const std::vector<std::int64_t>& axes) {
+  const std::string element = mlir_type(x.dtype, {});
+  const std::string operands[] = {operand, out.splat(identity, x.dtype, {})};
+  const std::string types[] = {mlir_type(x), element};
+  const std::string region = fmt::format("^bb0(%a: {0}, %b: {0}):{1} \"stablehlo.return\"(%c) : ({0}) -> ()",
+                                         element, binary_text("%c", stablehlo, "%a", "%b", x.dtype));
+  return out.op("stablehlo.reduce", operands, types, mlir_type(x.dtype, sizes(x.shape, kept(x.rank(), axes))),
+                "dimensions = " + mlir_array(axes), region);
+}
 
 const Primitive& reduce_sum_p() {
   static const Primitive p = rules::linear_in(
