@@ -58,6 +58,20 @@ TEST(Connection, WithoutRoomAtThePeer_KeepsMessagesAndDescriptorsForLater) {
   EXPECT_FALSE(pair.here->has_kept());
 }
 
+TEST(Connection, EndedWithUnreadMessages_GivesItsOwnFirst) {
+  Pair pair;
+  pair.here->send(numbered(0));  // The other side never reads it.
+  for (int i = 1; i < 4; ++i) pair.there->send(numbered(i));
+  pair.there.reset();
+  Message message;
+  FileDescriptor fd;
+  for (int i = 1; i < 4; ++i) {
+    ASSERT_EQ(pair.here->hear(message, fd), Connection::Heard::kMessage) << i;
+    EXPECT_EQ(message.header.from, i);
+  }
+  EXPECT_EQ(pair.here->hear(message, fd), Connection::Heard::kEnd);
+}
+
 TEST(Connection, AMissingDescriptor_IsReportedWithItsMessage) {
   Pair pair;
   pair.here->send(numbered(7, MessageType::kSegment), STDERR_FILENO);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/limits.h"
@@ -75,7 +76,11 @@ Connection::Heard UnixConnection::hear(Message& message, FileDescriptor& fd) {
   PassedDescriptor passed;
   passed.receive_with(header);
   ssize_t got;
-  while ((got = recvmsg(descriptor(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+  // If the other process ended with messages that it had not read, the kernel says so once (ECONNRESET), and
+  // before it gives the messages that this process has not read: the reason for the end is among them.
+  bool reset = false;
+  while ((got = recvmsg(descriptor(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 &&
+         (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true)))) {
   }
   if (got < 0 && errno == EAGAIN) return Heard::kNothing;
   if (const int received = got >= 0 ? PassedDescriptor::received(header) : -1; received >= 0)
