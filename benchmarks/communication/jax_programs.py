@@ -442,6 +442,23 @@ def sort_of_one_dimension():
     return single(lambda x: jnp.sort(x, 0), (1 << 18,), P("x"))
 
 
+@program("spectral derivative")
+def spectral_derivative():
+    waves = jnp.fft.fftfreq(128).reshape(128, 1, 1)
+    return single(lambda x: jnp.real(jnp.fft.ifftn(jnp.fft.fftn(x) * waves)), (128, 128, 128), P("x"))
+
+
+@program("real spectral derivative")
+def real_spectral_derivative():
+    waves = jnp.fft.fftfreq(128).reshape(128, 1, 1)
+    return single(lambda x: jnp.fft.irfftn(jnp.fft.rfftn(x) * waves), (128, 128, 128), P("x"))
+
+
+@program("fft of one dimension")
+def fft_of_one_dimension():
+    return single(lambda x: jnp.real(jnp.fft.fft(x)), (1 << 18,), P("x"))
+
+
 @program("histogram")
 def histogram():
     return single(lambda x: jnp.bincount(x, length=1024), (1 << 18,), P(), dtype=I32)

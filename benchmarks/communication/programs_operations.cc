@@ -84,6 +84,19 @@ void add_operations(Programs& programs) {
        {"cumsum", single([](Array x) { return ls::cumsum(x, 0); }, square, split)},
        {"sort", single([](Array x) { return ls::sort(x, 0); }, {1024, 256}, split)},
        {"sort of one dimension", single([](Array x) { return ls::sort(x, 0); }, {1 << 18}, split)},
+       {"spectral derivative", single(
+                                   [](Array x) {
+                                     const Array waves = ls::reshape(ls::fft::fftfreq(128), {128, 1, 1});
+                                     return ls::real(ls::fft::ifftn(ls::fft::fftn(x) * waves));
+                                   },
+                                   {128, 128, 128}, split)},
+       {"real spectral derivative", single(
+                                        [](Array x) {
+                                          const Array waves = ls::reshape(ls::fft::fftfreq(128), {128, 1, 1});
+                                          return ls::fft::irfftn(ls::fft::rfftn(x) * waves);
+                                        },
+                                        {128, 128, 128}, split)},
+       {"fft of one dimension", single([](Array x) { return ls::real(ls::fft::fft(x)); }, {1 << 18}, split)},
        {"histogram", single([](Array x) { return ls::bincount(x, 1024); }, {1 << 18}, P(), ls::int32)},
        {"segment_sum", segment_sum},
        {"matmul of whole operands to P('y')", matmul}});

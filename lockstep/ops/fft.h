@@ -9,8 +9,14 @@
 #include "lockstep/ops/operand.h"
 
 /// Fourier transforms, with jax.numpy.fft's names and meanings: of f64 and c128 in c128, of other dtypes in
-/// c64 (real numbers in f32). All have derivatives in both modes. Dimensions that are not transformed may be
-/// split over devices.
+/// c64 (real numbers in f32). All have derivatives in both modes.
+///
+/// Split dimensions stay split. Of a transform over several dimensions, a dimension that is split costs one
+/// all-to-all, after which the axes that split it split the next one of the axes (of an inverse, the previous
+/// one): fftn of P("x") has P(None, "x"), ifftn of that P("x"). Of a transform over one dimension of several,
+/// its axes move to another dimension. A complex transform of the only dimension takes three all-to-alls,
+/// where the square of the number of devices divides its length. Only the last dimension of a real transform
+/// has to be whole.
 namespace lockstep::fft {
 
 struct FftOptions {

@@ -327,6 +327,18 @@ struct HalfDevice {
       return exchange(x,
                       [&](const Value& first, const Value& second) { return device == 0 ? second : first; });
     };
+    places.all_to_all = [&](const Value& x, std::size_t split, std::size_t concat, int) {
+      return exchange(x, [&](const Value& first, const Value& second) {
+        const auto own_half = [&](const Value& from) {
+          std::vector<std::int64_t> begin(from.aval().shape.size()), end = from.aval().shape;
+          begin[split] = device * (end[split] / 2);
+          end[split] = begin[split] + end[split] / 2;
+          return lax::slice(from, begin, end);
+        };
+        const Value both[] = {own_half(first), own_half(second)};
+        return lax::concatenate(std::span<const Value>(both), static_cast<std::int64_t>(concat));
+      });
+    };
     places.all_gather = [&](const Value& x, std::size_t dimension, int) {
       return exchange(x, [&](const Value& first, const Value& second) {
         const Value both[] = {first, second};
@@ -348,20 +360,26 @@ struct HalfDevice {
 /// Adds to `joined` what a device does that has half of a factor, and gives the place of its first result.
 std::size_t add_half(Joined& joined, const Example& example, const ShardingRule& rule, int factor, int device,
                      const std::vector<HostArray>& whole) {
-  const HalfDevice mine{joined, example, rule, factor, device, whole},
-      other{joined, example, rule, factor, 1 - device, whole};
-  int exchanges = 0;
-  return joined.want(mine.compute([&](const Value& x, const auto& together) {
-    // The value of the other device, which has to compute up to there.
-    std::optional<Value> given;
-    const int mine_before = exchanges++;
-    int others_before = 0;
-    other.compute([&](const Value& y, const auto& its_together) {
-      if (others_before++ == mine_before) given = y;
-      return its_together(y, y);
+  std::vector<Value> given[2];  // by each device, in each exchange
+  const auto compute = [&](std::size_t self) {
+    const std::size_t other = 1 - self;
+    std::size_t exchanges = 0;
+    const HalfDevice half{joined, example, rule, factor, static_cast<int>(self), whole};
+    return half.compute([&](const Value& x, const auto& together) {
+      const std::size_t number = exchanges++;
+      // What it gives is right if all exchanges before are known.
+      if (number == given[self].size() && number <= given[other].size()) given[self].push_back(x);
+      if (number >= given[self].size() || number >= given[other].size()) return together(x, x);
+      return together(given[0][number], given[1][number]);
     });
-    return device == 0 ? together(x, *given) : together(*given, x);
-  }));
+  };
+  std::size_t known;
+  do {
+    known = given[0].size() + given[1].size();
+    compute(0);
+    compute(1);
+  } while (given[0].size() + given[1].size() > known);
+  return joined.want(compute(static_cast<std::size_t>(device)));
 }
 
 /// For each factor, two devices that each have half of it get, together, what one gets that has all.

@@ -97,6 +97,11 @@ struct PartPlaces {
   /// The x of another device. A pair is (from, to), by the numbers of the parts. Zeros where no device sends.
   std::function<Value(const Value& x, int factor, std::vector<std::pair<int, int>> pairs)> permute;
 
+  /// x is split along one dimension into a part for each device, and what a device receives is concatenated
+  /// along another one.
+  std::function<Value(const Value& x, std::size_t split_dimension, std::size_t concat_dimension, int factor)>
+      all_to_all;
+
   /// all_gather: the devices' values, concatenated. all_reduce: the devices' values, reduced.
   std::function<Value(const Value& x, std::size_t dimension, int factor)> all_gather;
   std::function<Value(const Value& x, ShardingRule::Combine combine, int factor)> all_reduce;

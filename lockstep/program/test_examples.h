@@ -334,6 +334,15 @@ inline std::vector<Example> all_examples() {
   fft(ir::FftType::kIfft, {3, 4}, random({2, 3, 4}, -1, 1, 26, DType::kC64));
   fft(ir::FftType::kRfft, {6}, random({4, 6}, -1, 1, 27, DType::kF32));
   fft(ir::FftType::kIrfft, {4, 5}, random({2, 4, 3}, -1, 1, 28, DType::kC64));
+  // Dimensions of the transform that can be split.
+  fft(ir::FftType::kFft, {16}, random({16}, -1, 1, 29, DType::kC64));
+  fft(ir::FftType::kIfft, {16}, random({16}, -1, 1, 30, DType::kC64));
+  fft(ir::FftType::kFft, {8, 8}, random({8, 8}, -1, 1, 31, DType::kC64));
+  fft(ir::FftType::kFft, {8, 4, 8}, random({8, 4, 8}, -1, 1, 32, DType::kC64));
+  fft(ir::FftType::kIfft, {4, 4, 8}, random({2, 4, 4, 8}, -1, 1, 33, DType::kC64));
+  fft(ir::FftType::kRfft, {8, 4, 6}, random({8, 4, 6}, -1, 1, 34, DType::kF32));
+  fft(ir::FftType::kIrfft, {8, 4, 7}, random({8, 4, 4}, -1, 1, 35, DType::kC64));
+  fft(ir::FftType::kIrfft, {8, 6}, random({8, 4}, -1, 1, 36, DType::kC64));
   all.push_back(
       {&ir::threefry2x32_p(), none, {words, random(s, 0, 4294967296.0, 14, DType::kU32), words, words}});
 

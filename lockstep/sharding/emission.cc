@@ -329,6 +329,11 @@ ir::PartPlaces Emission::places(const RuledEquation& ruled, const std::vector<Ax
           [=, this](const ir::Value& x, int factor, std::vector<std::pair<int, int>> pairs) {
             return ir::lax::ppermute(x, grid_.names(axes(factor)), std::move(pairs));
           },
+      .all_to_all =
+          [=, this](const ir::Value& x, std::size_t split, std::size_t concat, int factor) {
+            return ir::lax::all_to_all(x, grid_.names(axes(factor)), static_cast<std::int64_t>(split),
+                                       static_cast<std::int64_t>(concat));
+          },
       .all_gather =
           [=, this](const ir::Value& x, std::size_t dimension, int factor) {
             return resharder_.exchange(x, {Kind::kAllGather, axes(factor), dimension});

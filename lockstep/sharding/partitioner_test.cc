@@ -293,14 +293,14 @@ TEST(Partition, ValueNeededWholeByTwoUses_IsGatheredOnce) {
 TEST(Partition, LargeValueThatEveryDeviceComputes_IsAWarning) {
   auto warnings = [](std::int64_t size) {
     ir::Builder b("order");
-    const ir::Value outputs[] = {ir::lax::fft(b.input(Aval{DType::kC64, {size}}), ir::FftType::kFft, {size})};
+    const ir::Value outputs[] = {ir::lax::fft(b.input(f32({size})), ir::FftType::kRfft, {size})};
     return partition(b.finish(outputs), {kData, {P("data")}, {kAny}}).warnings;
   };
   EXPECT_THAT(warnings(1 << 16), ::testing::IsEmpty());
   EXPECT_THAT(
       warnings(1 << 18),
       ElementsAre(::testing::AllOf(
-          ::testing::HasSubstr("each of the 4 devices along data computes the same 2.0 MiB of c64[262144]"),
+          ::testing::HasSubstr("each of the 4 devices along data computes the same 1.0 MiB of c64[131073]"),
           ::testing::HasSubstr("fft has no rule for split operands"))));
 }
 
@@ -309,6 +309,42 @@ TEST(Partition, AxisThatMovesBetweenDimensions_IsAnAllToAll) {
   const ir::Value outputs[] = {ir::lax::neg(b.input(f32({8, 4})))};
   Partitioned p = partition(b.finish(outputs), {kData, {P("data")}, {P(none, "data")}});
   EXPECT_THAT(collectives(p.program, kData), ElementsAre("all-to-all f32[8,1] data"));
+}
+
+TEST(Partition, FourierTransformOfSplitDimensions_NeedsAnAllToAllForEach) {
+  const ir::AxisEnv grid({{"x", 4}, {"y", 2}});
+  const std::vector<std::int64_t> lengths = {64, 32, 32};
+  const auto transformed = [&](ir::FftType type, const PartitionSpec& spec, bool and_back) {
+    ir::Builder b("fft");
+    ir::Value x = ir::lax::fft(b.input(Aval{DType::kC64, lengths}), type, lengths);
+    if (and_back) x = ir::lax::fft(x, ir::FftType::kIfft, lengths);
+    const ir::Value outputs[] = {x};
+    const Partitioned p = partition(b.finish(outputs), {grid, {spec}, {kAny}});
+    std::string text = p.out_specs.at(0).to_string();
+    for (const std::string& collective : collectives(p.program, grid)) text += ", " + collective;
+    return text;
+  };
+  using enum ir::FftType;
+  EXPECT_EQ(transformed(kFft, P("x"), false), "P(None, 'x'), all-to-all c64[64,8,32] x");
+  EXPECT_EQ(transformed(kIfft, P(none, "x"), false), "P('x'), all-to-all c64[16,32,32] x");
+  EXPECT_EQ(transformed(kFft, P("x", "y"), false),
+            "P(None, 'x', 'y'), all-to-all c64[16,32,16] y, all-to-all c64[64,8,16] x");
+  EXPECT_EQ(transformed(kFft, P("x", "y"), true),
+            "P('x', 'y'), all-to-all c64[16,32,16] y, all-to-all c64[64,8,16] x, "
+            "all-to-all c64[16,32,16] x, all-to-all c64[16,16,32] y");
+  EXPECT_THAT(transformed(kFft, P("x", none, "y"), false), ::testing::Not(::testing::HasSubstr("gather")));
+}
+
+TEST(Partition, FourierTransformOfTheOnlyDimension_NeedsThreeAllToAlls) {
+  const auto collectives_of = [](std::int64_t size) {
+    ir::Builder b("fft");
+    const ir::Value outputs[] = {ir::lax::fft(b.input(Aval{DType::kC64, {size}}), ir::FftType::kFft, {size})};
+    return collectives(partition(b.finish(outputs), {kData, {P("data")}, {P("data")}}).program, kData);
+  };
+  EXPECT_THAT(collectives_of(1 << 16),
+              ElementsAre("all-to-all c64[4,4096] data", "all-to-all c64[16384,1] data",
+                          "all-to-all c64[4,4096] data"));
+  EXPECT_THAT(collectives_of(4 * 1001), ElementsAre("all-gather c64[4004] data"));
 }
 
 TEST(Partition, DimensionThatTheAxisDoesNotDivide_StaysWhole) {

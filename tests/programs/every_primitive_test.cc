@@ -130,7 +130,8 @@ HostArray on_host(const Array& array) {
 
 bool close(const HostArray& got, const HostArray& want) {
   if (got.dtype != want.dtype || got.shape != want.shape) return false;
-  const double tolerance = want.dtype == DType::kF32 ? 1e-5 : is_inexact(want.dtype) ? 1e-10 : 0;
+  const bool is_single = want.dtype == DType::kF32 || want.dtype == DType::kC64;
+  const double tolerance = is_single ? 1e-5 : is_inexact(want.dtype) ? 1e-10 : 0;
   for (std::size_t i = 0; i < want.values.size(); ++i) {
     const double a = got.values[i], b = want.values[i];
     if (a != b && !(std::abs(a - b) <= tolerance * (1 + std::abs(b))) && !(std::isnan(a) && std::isnan(b)))

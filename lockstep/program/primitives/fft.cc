@@ -8,6 +8,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/fft_of_parts.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
@@ -93,9 +94,7 @@ const Primitive& fft_p() {
           },
           .sharding =
               [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams& params) {
-                const std::size_t batch = inputs[0].shape.size() - params.as<FftParams>().lengths.size();
-                return rules::keeping(inputs, outputs,
-                                      [batch](std::size_t dimension) { return dimension < batch; });
+                return fft_rule(inputs, outputs, params.as<FftParams>());
               },
           .jvp = rules::linear_jvp(fft_p),
           .transpose = [](const TransposeCall& c) -> Tangents {
