@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures Lockstep against JAX with gloo on this machine, alternately, and prints medians and ratios.
 
-    benchmarks/compare_jax/compare.py [--quick] [--only psum|collectives|train|start|jit|eager|scan|linalg|transformer]
+    benchmarks/compare_jax/compare.py [--quick] [--only psum|collectives|train|start|jit|eager|scan|linalg|products|transformer]
                                       [--jax-only | --lockstep-only | --recorder | --against BUILD] [--mpi]
 
 README.md beside this file says what is measured and how the two sides' programs are called.
@@ -45,7 +45,7 @@ class Lockstep:
 
     def __init__(self, build, name="lockstep"):
         self.build, self.name = build, name
-        programs = ("collectives", "train", "jit", "eager", "scan", "linalg", "transformer")
+        programs = ("collectives", "train", "jit", "eager", "scan", "linalg", "products", "transformer")
         needed = [build / "lockstep", *(build / "benchmarks" / f"compare_{program}" for program in programs)]
         missing = [str(path) for path in needed if not path.exists()]
         if missing:
@@ -144,6 +144,11 @@ def measure_linalg(side, processes, quick, timeout):
     return {f"{m['operation']} of {what[m['of']]}": m["median_us"] for m in found if m["measure"] == "linalg"}
 
 
+def measure_products(side, processes, quick, timeout):
+    _, found = side.run("products", 1, ["--windows", "5" if quick else "20"], timeout)
+    return {f"x^T y, {m['dtype']}[{m['sizes']}]": m["median_us"] for m in found if m["measure"] == "products"}
+
+
 def measure_scan(side, processes, quick, timeout):
     _, found = side.run("scan", 1, ["--windows", "10" if quick else "40", "--window", "5", "--steps", "1000"], timeout)
     return {f"scan of 1,000 steps, {m['direction']}": m["median_us"] for m in found if m["measure"] == "scan"}
@@ -206,7 +211,7 @@ def print_table(rows, sides):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one round")
-    parser.add_argument("--only", choices=["psum", "collectives", "train", "start", "jit", "eager", "scan", "linalg", "transformer"],
+    parser.add_argument("--only", choices=["psum", "collectives", "train", "start", "jit", "eager", "scan", "linalg", "products", "transformer"],
                         help="start is measured with train, and with compiled programs on disk")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--jax-only", action="store_true", help="leave Lockstep out")
@@ -249,6 +254,8 @@ def main():
         plan.append((measure_scan, 1))
     if options.only in (None, "linalg"):
         plan.append((measure_linalg, 1))
+    if options.only in (None, "products"):
+        plan.append((measure_products, 1))
     if options.only in (None, "psum"):
         plan += [(measure_psum, n) for n in counts or (2, 4)]
     if options.only in (None, "collectives"):

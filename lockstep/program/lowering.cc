@@ -163,6 +163,7 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       native_collectives_(options.native_collectives),
       for_cpu_(options.for_cpu),
       lapack_(options.for_cpu && options.lapack),
+      traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program)},
       donated_(options.donated) {}
 
 const std::string& Lowering::operand(const Equation& equation, std::size_t i) const {
@@ -466,8 +467,7 @@ struct LowerProgram {
     lowered.fingerprint = out.fingerprint_;
     lowered.native_collectives = options.native_collectives;
     lowered.takes_position = out.uses_position_ && !options.native_collectives;
-    lowered.traits = {has_transposes(program), has_loops(program), has_running(program),
-                      has_padding(program)};
+    lowered.traits = out.traits_;
     lowered.only_collectives = out.steps(program, outputs);
     lowered.collectives = std::move(out.collectives_);
     if (lowered.takes_position) {

@@ -47,6 +47,18 @@ struct CollectiveSteps {
   std::vector<std::size_t> outputs;  ///< values; each is the result of a step, and none appears twice
 };
 
+/// What decides how XLA should compile a program for CPUs.
+struct CodeTraits {
+  bool transposes =
+      false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
+  bool loops = false;    ///< contains a program that runs more than once
+  bool running = false;  ///< has a running sum, product, maximum, minimum or logarithm of sums
+  bool padding = false;  ///< a program that runs more than once pads a large array by little, as stencils do
+
+  /// Whether XLA's older loop emitters would make slow code of it.
+  bool needs_newer_emitters() const { return transposes || loops || running || padding; }
+};
+
 /// The StableHLO writer for the lowering rules of primitives: it writes into the body of one function, in
 /// MLIR's generic form.
 class Lowering {
@@ -59,6 +71,9 @@ class Lowering {
   std::string result_type(const Equation& equation, std::size_t i = 0) const;
   const Aval& operand_aval(const Equation& equation, std::size_t i) const;
   const Aval& result_aval(const Equation& equation, std::size_t i = 0) const;
+
+  /// The equation of the same program that makes the i-th operand; null for an input of the program.
+  const Equation* made_by(const Equation& equation, std::size_t i) const;
 
   /// Whether the i-th result of an equation is an operand of another one or a result of the program.
   bool is_used(const Equation& equation, std::size_t i) const;
@@ -114,6 +129,9 @@ class Lowering {
                   std::string_view config, bool effect = true);
 
   bool for_cpu() const { return for_cpu_; }
+
+  /// Of the whole program.
+  const CodeTraits& traits() const { return traits_; }
 
   /// Whether the program may call LAPACK: on CPUs, if it is installed.
   bool has_lapack() const { return lapack_ && lapack::is_available(); }
@@ -201,11 +219,13 @@ class Lowering {
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
   bool native_collectives_, for_cpu_, lapack_;
+  const CodeTraits traits_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
   bool is_awaited_ = false;         // whether a collective_done awaits the result of the current equation
   std::vector<std::string> names_;  // for each variable
   std::vector<bool> used_;          // for each variable
+  std::vector<const Equation*> made_by_;  // for each variable
   std::string body_;
   int next_ = 0;
   std::string chain_;  // the token for the next collective
@@ -249,15 +269,6 @@ struct LowerOptions {
 
   /// Other things that must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;
-};
-
-/// What decides how XLA should compile a program for CPUs.
-struct CodeTraits {
-  bool transposes =
-      false;  ///< has a transpose that moves the minor dimension and does not belong to a dot product
-  bool loops = false;    ///< contains a program that runs more than once
-  bool running = false;  ///< has a running sum, product, maximum, minimum or logarithm of sums
-  bool padding = false;  ///< a program that runs more than once pads a large array by little, as stencils do
 };
 
 /// A program ready for compilation.

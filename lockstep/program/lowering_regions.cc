@@ -90,6 +90,10 @@ bool Lowering::is_used(const Equation& equation, std::size_t i) const {
   return used_[static_cast<std::size_t>(equation.outputs[i])];
 }
 
+const Equation* Lowering::made_by(const Equation& equation, std::size_t i) const {
+  return made_by_[static_cast<std::size_t>(equation.inputs[i])];
+}
+
 Names Lowering::composed(const Equation& equation, const std::string& name,
                          const std::function<Value(const std::vector<Value>& operands)>& compose) {
   Builder builder(name);
@@ -115,6 +119,7 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   };
   std::vector<const Equation*> last_use(program.variables.size(), nullptr);
   std::vector<bool> outer_used = std::exchange(used_, std::vector<bool>(program.variables.size()));
+  std::vector<const Equation*> outer_made_by = std::exchange(made_by_, equations_of_variables(program));
   const Uses uses(program);
   const std::size_t end = program.equations.size();
   std::vector<std::size_t> last(program.variables.size());
@@ -147,6 +152,7 @@ Names Lowering::inlined(const Program& program, Names inputs) {
   program_ = outer;
   names_ = std::move(outer_names);
   used_ = std::move(outer_used);
+  made_by_ = std::move(outer_made_by);
   return outputs;
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
@@ -243,15 +245,61 @@ double dot_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, co
   return operations;
 }
 
+/// Whether these sizes of a product of two matrices, [m, n] and [n, k], repay a transposition of the first
+/// one (benchmarks/products.cc). Large matrices are transposed slowly, because XLA reads their columns one by
+/// one.
+bool repays_transposition(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return m >= 128 && n >= 64 && k >= 64 && (m * n <= 1 << 22 || k >= 256);
+}
+
+/// Whether the product is one of two matrices whose right operand is contracted over its rows, in a dtype
+/// that XLA's CPU compiler leaves to a library. (Of batches of matrices the copy takes as long as it saves.)
+bool is_by_rows(const Equation& e, const Aval& lhs, const Aval& rhs) {
+  const auto& p = dims_of(e.params);
+  return (lhs.dtype == DType::kF32 || lhs.dtype == DType::kF64) && lhs.rank() == 2 && rhs.rank() == 2 &&
+         p.lhs_batch.empty() && p.lhs_contracting.size() == 1 && p.rhs_contracting == Dimensions{0};
+}
+
+bool is_transpose(const Equation* e) { return e != nullptr && e->primitive == &transpose_p(); }
+
+/// A product on CPUs whose left operand is contracted over its rows, as in the gradient of a linear layer's
+/// weights. XLA gives such a product to its library as it is, also where a transposition says the same, and
+/// the library takes longer for it than for a transposed copy. The barrier keeps XLA from undoing the copy.
+/// XLA's older loop emitters copy element by element, which takes longer than what it saves.
+struct TransposedLeft {
+  std::string name, type;
+};
+std::optional<TransposedLeft> transposed_left(Lowering& out, const Equation& e) {
+  const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1);
+  if (!out.for_cpu() || !out.traits().needs_newer_emitters() || !is_by_rows(e, lhs, rhs)) return std::nullopt;
+  const bool by_columns = dims_of(e.params).lhs_contracting[0] == 0;
+  const std::int64_t n = size(lhs, by_columns ? 0 : 1), m = size(lhs, by_columns ? 1 : 0);
+  if (!repays_transposition(m, n, size(rhs, 1))) return std::nullopt;
+  std::string name = out.operand(e, 0), type = out.operand_type(e, 0);
+  if (by_columns) {
+    const std::string turned = mlir_type(lhs.dtype, {m, n});
+    name = out.op("stablehlo.transpose", {{name}}, {{type}}, turned, "permutation = array<i64: 1, 0>");
+    type = turned;
+  } else if (!is_transpose(out.made_by(e, 0))) {
+    return std::nullopt;
+  }
+  return TransposedLeft{out.barrier({name}, {type})[0], type};
+}
+
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   const auto& p = dims_of(e.params);
-  return {out.op("stablehlo.dot_general", e,
-                 fmt::format("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], "
-                             "rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], "
-                             "rhs_contracting_dimensions = [{}]>{}",
-                             fmt::join(p.lhs_batch, ", "), fmt::join(p.rhs_batch, ", "),
-                             fmt::join(p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", "),
-                             precision_attribute(p.precision)))};
+  const std::optional<TransposedLeft> left = transposed_left(out, e);
+  const std::string dimensions = fmt::format(
+      "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], rhs_batching_dimensions = "
+      "[{}], "
+      "lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]>{}",
+      fmt::join(p.lhs_batch, ", "), fmt::join(p.rhs_batch, ", "),
+      fmt::join(left ? Dimensions{1} : p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", "),
+      precision_attribute(p.precision));
+  if (!left) return {out.op("stablehlo.dot_general", e, dimensions)};
+  const std::string operands[] = {left->name, out.operand(e, 1)},
+                    types[] = {left->type, out.operand_type(e, 1)};
+  return {out.op("stablehlo.dot_general", operands, types, out.result_type(e), dimensions)};
 }
 
 }  // namespace

@@ -80,11 +80,10 @@ class Cpu : public Platform {
     pjrt::CompileOptions options;
     const ir::CodeTraits& has = program.traits;
     if (has.running || has.padding) return options;
-    if (has.loops) {
-      options.backend_options = {"xla_cpu_disable_loop_unrolling"};
-    } else if (!has.transposes) {
+    if (!has.needs_newer_emitters())
       options.backend_options = {"xla_cpu_disable_new_fusion_emitters", "xla_cpu_disable_loop_unrolling"};
-    }
+    else if (has.loops)
+      options.backend_options = {"xla_cpu_disable_loop_unrolling"};
     return options;
   }
 
