@@ -6,6 +6,8 @@
   - A link to a file leads to one.
   - A path between backquotes that begins with a folder of the tree (`lockstep/jit/jit.h`, `cli/*.cc`) is there.
     One with a word in capitals (`lockstep/LAYER/`) stands for many and is not looked up.
+  - What the recipes of CONTRIBUTING.md ("Where to add") name between backquotes is there: a file of that name or with that
+    end of its path, and each name in a source. What has NAME in it stands for many.
   - A list begins behind an empty line or a heading, without which the site takes it for a paragraph.
   - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
     that column only names that the headers declare; with `first` and `are not`, only names that they do not.
@@ -21,6 +23,7 @@
 import re
 import sys
 import tempfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 FILE_BLOCK = re.compile(r"<!-- the file (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -40,6 +43,10 @@ OPTION = re.compile(r"^inline constexpr (?:Option<[\w:]+>|Text) k\w+\{(.*?)\};$"
 FIELD = re.compile(r'\.(\w+) =\s+((?:"[^"]*"\s*)+|[^,{}]+)')
 CONSTANT = re.compile(r"^inline constexpr int (k\w+) = ([\d']+);", re.MULTILINE)
 ARGUMENT = re.compile(r"((?:^  ///[^\n]*\n)*)^  std::optional<[^\n]*> (\w+);([^\n]*)$", re.MULTILINE)
+
+FOLDERS = ("lockstep", "cli", "cmake", "deploy", "scripts", "tests", "examples", "benchmarks", "docs")
+RECIPES = re.compile(r"^## Where to add\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"[\w./*-]+(?:/|\.(?:h|cc|cmake|json|proto|py|txt|yml))")
 
 # What our own programs set for each other, which users do not.
 OWN_VARIABLES = {"LOCKSTEP_" + name for name in
@@ -143,7 +150,29 @@ def wrong_variables(root):
             yield f"{rows[name]}: has a row for {name}, which no source reads"
 
 
+def wrong_recipes(root):
+    page = root / "CONTRIBUTING.md"
+    found = RECIPES.search(page.read_text()) if page.exists() else None
+    if not found:
+        return
+    files = [path for folder in FOLDERS for path in [root / folder, *(root / folder).rglob("*")]]
+    paths = {"/" + path.relative_to(root).as_posix() + ("/" if path.is_dir() else "") for path in files}
+    words = {word for path in files if path.is_file() and path.suffix in (".h", ".cc", ".cmake", ".proto")
+             for word in re.findall(r"\w+", path.read_text())}
+    for quoted in re.findall(r"`([^`]+)`", found[1]):
+        first = quoted.split()[0]
+        if "NAME" in first:
+            continue
+        if FILE.fullmatch(first):
+            if not any(fnmatch(path, "*/" + first) for path in paths):
+                yield f"CONTRIBUTING.md: a recipe names {first}, which is not in the tree"
+        elif "/" not in first:
+            for word in set(re.findall(r"\w+", quoted)) - words:
+                yield f"CONTRIBUTING.md: a recipe names {quoted}, but no source has {word}"
+
+
 def errors_of(root):
+    yield from wrong_recipes(root)
     yield from wrong_variables(root)
     yield from wrong_options(root)
     headers = sorted((root / "lockstep").rglob("*.h"))
@@ -228,11 +257,16 @@ def self_test():
     cases += [(good, row.replace("_A", "_C"), "no table has a row for LOCKSTEP_A"),
               (good, row.replace("_B", "_C"), "no table has a row for LOCKSTEP_B"),
               (good, row + "| `LOCKSTEP_C` |\n", "has a row for LOCKSTEP_C")]
-    for text, page, expected in cases:
+    cases = [(text, row, "# Title\n", expected) for text, row, expected in cases]
+    recipes = "`x`\n## Where to add\n`examples/a.cc` `examples/` `a.cc --only NAME` `NAME.cc` `f()`\n## Then\n`y`\n"
+    cases += [(good, row, recipes, None),
+              (good, row, recipes.replace("`a.cc", "`b.cc"), "names b.cc, which is not in the tree"),
+              (good, row, recipes.replace("`f()`", "`S::g()`"), "but no source has S")]
+    for text, page, contributing, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", page), ("README.md", text),
-                                  ("lockstep/a.h", "int f();  // not g; LOCKSTEP_A\n"),
+                                  ("CONTRIBUTING.md", contributing), ("lockstep/a.h", "int f();  // not g; LOCKSTEP_A\n"),
                                   ("lockstep/a.cc", 'get("LOCKSTEP_B"); LOCKSTEP_MACRO(1);\n')):
                 (root / path).parent.mkdir(exist_ok=True)
                 (root / path).write_text(content)
