@@ -47,7 +47,7 @@ void require_name(const std::string& name) {
 
 Location locate_object(const std::string& url) {
   Location place = locate(url);
-  if (!place.is_object)
+  if (place.scheme != "s3")
     fail<StorageError>("\"{}\" is not the URL of an object store; expected s3://bucket/prefix",
                        printable(url));
   return place;

@@ -1,34 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/storage/store.h"
 
+#include <algorithm>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/storage/folder_store.h"
 #include "lockstep/storage/object_store.h"
 #include "lockstep/storage/url.h"
 
 namespace lockstep::storage {
+namespace {
+
+/// The scheme of an object store: how a prefix of a bucket and one object are opened by their URL.
+struct Scheme {
+  std::string_view name;
+  std::unique_ptr<Store> (*open_store)(const std::string& url);
+  std::unique_ptr<Reader> (*open_file)(const std::string& url);
+};
+
+constexpr Scheme kSchemes[] = {
+    {"s3", [](const std::string& url) { return open_object_store(url); },
+     [](const std::string& url) { return open_object(url); }},
+};
+
+const Scheme& scheme_of(const Location& place) {
+  return *std::ranges::find(kSchemes, place.scheme, &Scheme::name);
+}
+
+}  // namespace
+
+std::vector<std::string_view> object_schemes() {
+  std::vector<std::string_view> all;
+  for (const Scheme& scheme : kSchemes) all.push_back(scheme.name);
+  return all;
+}
 
 std::unique_ptr<Store> open_store(const std::string& url, bool make) {
   const Location place = locate(url);
-  return place.is_object ? open_object_store(url) : open_folder(place.path, make);
+  return place.is_object ? scheme_of(place).open_store(url) : open_folder(place.path, make);
 }
 
 std::unique_ptr<Reader> open_file(const std::string& url) {
   const Location place = locate(url);
-  return place.is_object ? open_object(url) : open_local_file(place.path);
+  return place.is_object ? scheme_of(place).open_file(url) : open_local_file(place.path);
 }
 
 std::pair<std::string, std::string> split_url(const std::string& url) {
   const Location place = locate(url);
+  const std::string bucket = place.scheme + "://" + place.bucket;
   std::string path = place.is_object ? place.key : place.path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const std::size_t slash = path.rfind('/');
   std::string folder = slash == path.npos ? "" : path.substr(0, slash), name = path.substr(slash + 1);
   if (name.empty() || name == "." || name == "..") {
     fail<StorageError>("\"{}\" does not end in a name; expected one, as in {}/name", printable(url),
-                       place.is_object ? "s3://" + place.bucket : "folder");
+                       place.is_object ? bucket : "folder");
   }
-  if (place.is_object) return {"s3://" + place.bucket + "/" + folder, name};
+  if (place.is_object) return {bucket + "/" + folder, name};
   if (slash == 0) folder = "/";
   if (slash == path.npos) folder = ".";
   return {folder, name};

@@ -25,6 +25,11 @@ std::string lower(std::string_view text) {
   return all;
 }
 
+bool is_object_scheme(std::string_view scheme) {
+  const auto all = object_schemes();
+  return std::ranges::find(all, scheme) != all.end();
+}
+
 /// The scheme of "SCHEME:/...", of "s3:..." and of "file:...", in lower case; "" if this is a path.
 std::string scheme_of(std::string_view url) {
   const std::size_t end = static_cast<std::size_t>(
@@ -33,7 +38,7 @@ std::string scheme_of(std::string_view url) {
       url.begin());
   if (end == 0 || end == url.size() || url[end] != ':' || !is_letter(url[0])) return "";
   std::string scheme = lower(url.substr(0, end));
-  const bool is_url = url.substr(end + 1).starts_with('/') || scheme == "s3" || scheme == "file";
+  const bool is_url = url.substr(end + 1).starts_with('/') || is_object_scheme(scheme) || scheme == "file";
   return is_url ? scheme : "";
 }
 
@@ -52,20 +57,20 @@ Location file_of(std::string_view url, std::string_view rest) {
   return {.path = std::string(rest)};
 }
 
-Location object_of(std::string_view url, std::string_view rest) {
+Location object_of(std::string_view url, const std::string& scheme, std::string_view rest) {
   if (!rest.starts_with("//"))
-    fail<StorageError>("\"{}\" is not the URL of an object store; expected s3://bucket/prefix",
-                       printable(url));
+    fail<StorageError>("\"{}\" is not the URL of an object store; expected {}://bucket/prefix",
+                       printable(url), scheme);
   rest.remove_prefix(2);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
-  Location place{.is_object = true, .bucket = std::string(rest.substr(0, slash))};
+  Location place{.is_object = true, .scheme = scheme, .bucket = std::string(rest.substr(0, slash))};
   const bool valid =
       place.bucket.size() >= 3 && place.bucket.size() <= 255 && std::ranges::all_of(place.bucket, [](char c) {
         return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
       });
   if (!valid) {
-    fail<StorageError>("\"{}\": \"{}\" is not the name of a bucket; expected s3://bucket/prefix",
-                       printable(url), printable(place.bucket));
+    fail<StorageError>("\"{}\": \"{}\" is not the name of a bucket; expected {}://bucket/prefix",
+                       printable(url), printable(place.bucket), scheme);
   }
   place.key = rest.substr(std::min(slash + 1, rest.size()));
   while (place.key.ends_with('/')) place.key.pop_back();
@@ -94,11 +99,13 @@ Location locate(std::string_view url) {
   if (scheme.empty()) return {.path = std::string(url)};
   const std::string_view rest = url.substr(scheme.size() + 1);
   if (scheme == "file") return file_of(url, rest);
-  if (scheme == "s3") return object_of(url, rest);
+  if (is_object_scheme(scheme)) return object_of(url, scheme, rest);
+  std::string objects;
+  for (const std::string_view each : object_schemes()) objects += fmt::format(" or {}://bucket/prefix", each);
   fail<StorageError>(
-      "\"{}\" has the scheme '{}', which is not supported; expected a path, file:///PATH or "
-      "s3://bucket/prefix (a folder named '{}:' is \"./{}:\")",
-      printable(url), scheme, url.substr(0, scheme.size()), url.substr(0, scheme.size()));
+      "\"{}\" has the scheme '{}', which is not supported; expected a path, file:///PATH{} (a folder named "
+      "'{}:' is \"./{}:\")",
+      printable(url), scheme, objects, url.substr(0, scheme.size()), url.substr(0, scheme.size()));
 }
 
 std::string local_path(std::string_view url) {

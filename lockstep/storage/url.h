@@ -3,22 +3,27 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::storage {
 
 /// The place that a path or URL names, in a file system or in an object store.
 struct Location {
   bool is_object = false;
+  std::string scheme;       ///< of an object store, in lower case: "s3"
   std::string path;         ///< in a file system
   std::string bucket, key;  ///< in an object store; the key without trailing slashes, "" for the whole bucket
 };
 
+/// The schemes of object stores, in lower case: those of the table in store.cc.
+std::vector<std::string_view> object_schemes();
+
 /// Every path or URL that a user gives passes through here. Throws StorageError, without touching anything,
 /// for
 /// - an empty text, and one with a NUL byte;
-/// - a URL of another scheme than s3 and file, in upper or lower case, so that it is never taken for a local
-///   path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path, "s3:..." and
-///   "file:...", but "./SCHEME:/..." is a path;
+/// - a URL of another scheme than file and object_schemes(), in upper or lower case, so that it is never a
+///   local path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path,
+///   "s3:..." and "file:...", but "./SCHEME:/..." is a path;
 /// - a file's URL with another host than localhost;
 /// - an object's URL without a valid bucket, or with a key of more than 1024 bytes, that is not UTF-8 or has
 ///   "." or ".." between slashes.

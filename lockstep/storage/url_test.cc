@@ -61,6 +61,7 @@ TEST(Urls, ValidOnes_AreParsedIntoPathOrBucketAndKey) {
     SCOPED_TRACE(c.url);
     const Location place = locate(c.url);
     EXPECT_EQ(place.is_object, !c.bucket.empty());
+    EXPECT_EQ(place.scheme, c.bucket.empty() ? "" : "s3");
     EXPECT_EQ(place.path, c.path);
     EXPECT_EQ(place.bucket, c.bucket);
     EXPECT_EQ(place.key, c.key);
