@@ -26,8 +26,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause(50), kLongestPause(500);  ///< Between two tries.
-
 /// Whether the connection has not been ended by the other side, nor by gRPC.
 bool is_alive(int socket) {
   pollfd ended{socket, POLLRDHUP, 0};
@@ -122,7 +120,7 @@ class Connection::Impl {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    milliseconds pause = kFirstPause;
+    milliseconds pause(kFirstPause);
     std::unique_lock lock(mutex_);
     while (true) {
       answer_cancelled(lock);
@@ -139,7 +137,7 @@ class Connection::Impl {
       lock.lock();
       if (status.ok()) {
         keep(std::move(socket));
-        pause = kFirstPause;
+        pause = milliseconds(kFirstPause);
       } else if (status.code != Code::kCancelled) {
         answer(lock, nullptr, status,
                [&](const Waiting& each) { return !each.waits || status.service_error.has_value(); });
@@ -147,7 +145,7 @@ class Connection::Impl {
           return std::ranges::any_of(waiting_,
                                      [](const Waiting& each) { return each.cancelled || !each.waits; });
         });
-        pause = std::min(2 * pause, kLongestPause);
+        pause = std::min(2 * pause, milliseconds(kLongestPause));
       }
     }
     running_ = false;

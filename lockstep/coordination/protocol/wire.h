@@ -30,6 +30,9 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const TlsFiles& tl
 /// Milliseconds without traffic after which a channel pings the other side.
 inline constexpr int kPing = 60'000;
 
+/// Milliseconds between two attempts to connect: after the first one, and at most.
+inline constexpr int kFirstPause = 50, kLongestPause = 500;
+
 /// A channel to a coordinator. It pings the coordinator after kPing, and gives up if that does not answer for
 /// kOutOfReach, as keep_alive() does for sockets.
 std::shared_ptr<grpc::Channel> open_channel(const HostPort& address, const TlsFiles& tls);
