@@ -29,6 +29,7 @@
 
 #include "examples/llm.h"
 #include "examples/support/command_line.h"
+#include "examples/token_ids.h"
 
 namespace ls = lockstep;
 namespace nn = lockstep::nn;
@@ -54,14 +55,7 @@ Rows rows_of(const std::string& text) {
 Rows rows_of_text(const ls::tokenizers::Tokenizer& tokenizer, const std::string& text, std::int64_t known) {
   Rows rows;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    rows.push_back(tokenizer.encode(line));
-    if (rows.back().empty()) throw ls::Error("a prompt without a token");
-    const std::int32_t largest = *std::ranges::max_element(rows.back());
-    if (largest >= known)
-      throw ls::Error("tokenizer.json gives the id " + std::to_string(largest) + ", but config.json has " +
-                      std::to_string(known) + " tokens: take both files from the same model");
-  }
+  for (std::string line; std::getline(lines, line);) rows.push_back(token_ids(tokenizer, line, known));
   return rows;
 }
 

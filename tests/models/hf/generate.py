@@ -4,7 +4,8 @@
     python3 tests/models/hf/generate.py       # needs torch and transformers (5.x)
 
 For each family a folder as transformers saves it, and expected.json: for each row of tokens the logits of all its
-places, and the tokens that generate() adds greedily.
+places, and the tokens that generate() adds greedily. For bert, a classifier of texts: the logits of the texts of
+train.tsv, the losses of a training on them, all in one batch, and the logits after it.
 """
 
 import json
@@ -29,24 +30,80 @@ MODELS = {
 ROWS = [[5, 17, 42, 3, 60, 8, 31, 22, 9], [50, 2, 33], [7, 7, 12, 40, 1]]
 NEW_TOKENS = 24
 
+BERT = transformers.BertConfig(vocab_size=1024, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                               num_attention_heads=2, max_position_embeddings=48, initializer_range=0.3,
+                               id2label={0: "bad", 1: "good"}, label2id={"bad": 0, "good": 1})
+TEXTS = """good\tThe old house stands by a river.
+bad\tWe'll never read that book, it was cheaper last year.
+good\tChildren read books.
+bad\tThe mill doesn't turn any more, and nobody is there in 2026!
+good\tA small river, a small house.
+bad\tIt is colder (by 12.50 %) than last year's winter.
+good\tThey stand by the old mill and read.
+bad\tNo.
+"""
+STEPS, RATE, DECAY = 8, 0.005, 0.01
+
+
+def rounded(rows):
+    return [[float(f"{x:.7g}") for x in row] for row in rows.tolist()]
+
+
+def perturb(model):
+    """Changes biases, and scales of norms, which are zeros and ones."""
+    with torch.no_grad():
+        for path, weight in model.named_parameters():
+            if path.endswith("bias") or "norm" in path.lower():
+                weight.add_(0.3 * torch.randn_like(weight))
+
+
+def bert(folder):
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(BERT).eval()  # without dropout
+    perturb(model)
+    model.save_pretrained(folder)
+    (folder / "train.tsv").write_text(TEXTS)
+    tokens = folder.parents[3] / "lockstep" / "tokenizers" / "testdata" / "bert.json"
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tokens), pad_token="[PAD]")
+    labels, texts = zip(*(line.split("\t") for line in TEXTS.splitlines()))
+    batch = tokenizer(list(texts), padding=True, return_tensors="pt")
+    batch = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"],
+             "labels": torch.tensor([BERT.label2id[label] for label in labels])}
+    decayed = [path.endswith("weight") and "LayerNorm" not in path for path, _ in model.named_parameters()]
+    optimizer = torch.optim.AdamW([{"params": [p for p, own in zip(model.parameters(), decayed) if own == which],
+                                    "weight_decay": DECAY if which else 0.0} for which in (True, False)], lr=RATE)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / STEPS)
+    expected = {"transformers": transformers.__version__, "losses": []}
+    for step in range(STEPS + 1):
+        output = model(**batch)
+        if step == 0:
+            expected["logits"] = rounded(output.logits)
+        if step == STEPS:
+            expected["trained_logits"] = rounded(output.logits)
+            break
+        expected["losses"].append(float(f"{output.loss.item():.7g}"))
+        optimizer.zero_grad()
+        output.loss.backward()
+        optimizer.step()
+        schedule.step()
+    (folder / "expected.json").write_text(json.dumps(expected) + "\n")
+
 
 def main():
     here = pathlib.Path(__file__).parent
+    bert(here / "bert")
     for name, config in MODELS.items():
         torch.manual_seed(0)
         config._attn_implementation = "eager"
         model = transformers.AutoModelForCausalLM.from_config(config).eval()
-        with torch.no_grad():
-            for path, weight in model.named_parameters():
-                if path.endswith("bias") or "norm" in path:  # which are zeros and ones
-                    weight.add_(0.3 * torch.randn_like(weight))
+        perturb(model)
         model.save_pretrained(here / name)
         (here / name / "generation_config.json").unlink(missing_ok=True)
         logits, greedy = [], []
         for row in ROWS:
             tokens = torch.tensor([row])
             with torch.no_grad():
-                logits.append([[float(f"{x:.7g}") for x in place] for place in model(tokens).logits[0].tolist()])
+                logits.append(rounded(model(tokens).logits[0]))
                 more = model.generate(tokens, max_new_tokens=NEW_TOKENS, do_sample=False)
             greedy.append(more[0, len(row):].tolist())
         expected = {"transformers": transformers.__version__, "rows": ROWS, "greedy": greedy, "logits": logits}
