@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,6 +24,7 @@
 #include "examples/labeled_texts.h"
 #include "examples/support/classifier_config.h"
 #include "examples/support/command_line.h"
+#include "examples/tokenizer.h"
 
 namespace ls = lockstep;
 namespace nn = lockstep::nn;
@@ -114,11 +114,7 @@ void train(const Options& o, const bert::Folder& folder) {
   }
   hf::save(o.out, model, bert::rules(),
            {.config = classifier_config(folder.file.text(), "BertForSequenceClassification", labels)});
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
-    const std::filesystem::path from = std::filesystem::path(o.model) / name;
-    if (speaker && std::filesystem::exists(from))
-      std::filesystem::copy_file(from, std::filesystem::path(o.out) / name);
-  }
+  copy_tokenizer(o.model, o.out);
   if (speaker) std::printf("%s has the model\n", o.out.c_str());
 }
 
@@ -139,8 +135,7 @@ int main(int argc, char** argv) {
   app.flag("--print-losses", o.print_losses);
   app.flag("--logits", o.logits, "print the logits behind each label");
   return app.run(argc, argv, [&] {
-    if (o.predict.empty() && (o.out.empty() || std::filesystem::exists(o.out)))
-      throw ls::Error("--out '" + o.out + "' is no new folder");
+    if (o.predict.empty()) check_new_folder(o.out);
     ls::initialize();
     bert::Folder folder(o.model);
     if (o.dropout >= 0) folder.config.hidden_dropout_prob = o.dropout;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/token_ids.h"
+#include "examples/tokenizer.h"
 
 namespace labeled {
 

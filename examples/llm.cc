@@ -28,8 +28,9 @@
 #include <vector>
 
 #include "examples/llm.h"
+#include "examples/llm_lora.h"
 #include "examples/support/command_line.h"
-#include "examples/token_ids.h"
+#include "examples/tokenizer.h"
 
 namespace ls = lockstep;
 namespace nn = lockstep::nn;
@@ -64,6 +65,7 @@ struct Options {
   std::int64_t new_tokens = 20, seed = 0;
   double temperature = 0, top_p = 1;
   bool logits = false;
+  llm::Training training;
 };
 
 void run(const Options& o) {
@@ -73,10 +75,7 @@ void run(const Options& o) {
 
   const ls::Mesh mesh = ls::make_mesh({{"tensor", ls::device_count()}});
   const ls::NamedSharding replicated(mesh, P());
-  const auto placed = nn::named_shardings(
-      mesh, nn::partition_rules(llm::layers(config), {{"heads", "tensor"}, {"hidden", "tensor"}}));
-  const auto like = ls::jit([&] { return nn::init(llm::layers(config), ls::random::key(0)); }).eval_shape();
-  const Model model = hf::restore(o.folder, like, llm::rules(), {.sharding = placed});
+  const Model model = llm::read(o.folder, config, mesh);
 
   // The prompts, padded on the right.
   std::optional<ls::tokenizers::Tokenizer> tokenizer;
@@ -145,7 +144,8 @@ void run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  CommandLine app{"Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format."};
+  CommandLine app{
+      "Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format, or fine-tunes one."};
   app.option("--model", options.folder, "the folder of config.json and the safetensors files");
   app.option("--prompt", options.prompt,
              "the prompts as text, one on each line; needs the folder's tokenizer.json");
@@ -157,8 +157,10 @@ int main(int argc, char** argv) {
              "draw only from the likeliest tokens that have this probability together");
   app.option("--seed", options.seed);
   app.flag("--logits", options.logits, "print the logits after each token of the prompts");
+  options.training.add_to(app);
   return app.run(argc, argv, [&] {
+    if (options.training.lora > 0) check_new_folder(options.training.out);
     ls::initialize();
-    run(options);
+    options.training.lora > 0 ? llm::train(options.folder, options.training) : run(options);
   });
 }

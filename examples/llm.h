@@ -2,10 +2,11 @@
 #pragma once
 
 // The language models of the families Llama, Mistral and Qwen 2, from Hugging Face's folders: the model of
-// llm.cc.
+// llm.cc and llm_lora.h.
 
 #include <lockstep/lockstep.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -95,6 +96,15 @@ inline Model layers(const Config& c) {
           .head = c.tie_word_embeddings.value_or(false) ? std::nullopt : std::optional(head)};
 }
 
+/// The model in the folder, over the axis `tensor` of the mesh: each device has some of the heads and of the
+/// hidden units.
+inline Model read(const std::string& folder, const Config& config, const ls::Mesh& mesh) {
+  const auto placed = nn::named_shardings(
+      mesh, nn::partition_rules(layers(config), {{"heads", "tensor"}, {"hidden", "tensor"}}));
+  const auto like = ls::jit([&] { return nn::init(layers(config), ls::random::key(0)); }).eval_shape();
+  return hf::restore(folder, like, rules(), {.sharding = placed});
+}
+
 /// config.json's rope_theta and rope_scaling, which newer files have in rope_parameters.
 inline nn::RotaryOptions rotary_of(const hf::Config& file) {
   const std::string entry = file.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -108,6 +118,20 @@ inline nn::RotaryOptions rotary_of(const hf::Config& file) {
   return options;
 }
 
+/// The last features of tokens, i32[batch,rows]. `attend` is called with each layer's attention, what it
+/// gets, and the layer's number.
+template <class Attend>
+Array features_by(const Model& model, const Array& tokens, Attend attend) {
+  Array x = model.embed(tokens);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Block& block = model.layers[i];
+    x = x + attend(block.attention, block.input_layernorm(x), i);
+    const Array y = block.post_attention_layernorm(x);
+    x = x + block.down(nn::silu(block.gate(y)) * block.up(y));
+  }
+  return model.norm(x);
+}
+
 using Caches = std::vector<nn::KvCache>;
 
 /// The last features of new tokens, i32[batch,rows], of which each row has some, and the caches with them.
@@ -116,14 +140,24 @@ inline std::pair<Array, Caches> features(const Model& model, const Array& tokens
   nn::RotaryOptions at = rotary;
   at.positions = caches[0].next_positions(tokens.shape()[1]);
   const auto tables = nn::rotary_tables(tokens.shape()[1], caches[0].key.shape()[3], at);
-  Array x = model.embed(tokens);
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Block& block = model.layers[i];
-    x = x + block.attention(block.input_layernorm(x), caches[i], tables, {.query_seq_lengths = lengths});
-    const Array y = block.post_attention_layernorm(x);
-    x = x + block.down(nn::silu(block.gate(y)) * block.up(y));
-  }
-  return {model.norm(x), caches};
+  const Array x =
+      features_by(model, tokens, [&](const nn::MultiHeadAttention& attention, const Array& y, std::size_t i) {
+        return attention(y, caches[i], tables, {.query_seq_lengths = lengths});
+      });
+  return {x, caches};
+}
+
+/// The last features of whole rows of tokens, i32[batch,rows], as in training.
+inline Array features(const Model& model, const Array& tokens, const Config& config,
+                      const nn::RotaryOptions& rotary) {
+  const auto tables = nn::rotary_tables(tokens.shape()[1], config.head_size(), rotary);
+  return features_by(model, tokens,
+                     [&](const nn::MultiHeadAttention& attention, const Array& y, std::size_t i) {
+                       nn::AttentionOptions options{.is_causal = true};
+                       const std::int64_t window = config.window(static_cast<std::int64_t>(i));
+                       if (window > 0) options.local_window_size = {window - 1, 0};
+                       return attention(y, tables, options);
+                     });
 }
 
 /// The logits of the token that follows each of these features.

@@ -164,5 +164,92 @@ TEST(LlmProgram, GivenText_GeneratesText) {
                 HasSubstr("row " + std::to_string(i) + ": " + text_of_row(expected.greedy[i])));
 }
 
+/// What a training by adapters printed.
+struct Trained {
+  std::vector<double> losses;
+  double text = -1;
+};
+
+class LlmLora : public ::testing::TestWithParam<std::string> {
+ protected:
+  LlmLora() {
+    std::filesystem::copy(LOCKSTEP_HF_MODELS_DIR "/" + GetParam(), folder_.path() / "model");
+    std::ofstream(folder_.path() / "model/tokenizer.json") << characters();
+    std::ofstream text(folder_.path() / "text.txt");
+    for (int i = 0; i < 300; ++i) text << static_cast<char>('0' + (i + i / 20) % 20);
+  }
+
+  std::string path(const std::string& name) const { return folder_.path() / name; }
+
+  std::vector<ProcessResult> results(int processes, const std::string& from, const Arguments& more) const {
+    Arguments arguments = {"--model", path(from),  "--data", path("text.txt"), "--lora", "4", "--batch-size",
+                           "8",       "--context", "16",     "--print-losses"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_processes({.count = processes,
+                          .program = LOCKSTEP_LLM,
+                          .arguments = arguments,
+                          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
+                          .coordinator = true,
+                          .deadline = std::chrono::seconds(240)});
+  }
+
+  Trained train(int processes, const std::string& from, const Arguments& more) const {
+    const auto all = results(processes, from, more);
+    for (const ProcessResult& result : all) EXPECT_EQ(result.exit_code, 0) << result.log;
+    Trained trained;
+    std::istringstream lines(all[0].log);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("loss of the text "))
+        trained.text = std::stod(line.substr(17));
+      else if (line.starts_with("loss "))
+        trained.losses.push_back(std::stod(line.substr(5)));
+    }
+    return trained;
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST_P(LlmLora, LearnsTheTextAlikeOnAllMeshes_AndWritesTheFolder) {
+  const Arguments steps = {"--steps", "12", "--rate", "0.02", "--out"};
+  auto with = [](Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const Trained before = train(1, "model", {"--steps", "0", "--out", path("same")});
+  const Arguments saved = {"--checkpoint-every", "6", "--checkpoint-dir", path("run")};
+  const Trained alone = train(1, "model", with(steps, with({path("alone")}, saved)));
+  ASSERT_EQ(alone.losses.size(), 12u);
+  EXPECT_NEAR(alone.losses[0], before.text, 0.1 * before.text);
+  EXPECT_LT(alone.text, 0.8 * before.text) << "it does not learn";
+  const Trained shared = train(2, "model", with(steps, {path("shared"), "--tensor", "2"}));
+  ASSERT_EQ(shared.losses.size(), 12u);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(shared.losses[i], alone.losses[i], 2e-3) << "step " << i;
+  // The adapters are merged into the folder's arrays: the model alone, with new adapters, which are 0.
+  EXPECT_NEAR(train(1, "shared", {"--steps", "0", "--out", path("again")}).text, shared.text, 1e-4);
+  // Only the adapters are in a checkpoint. From the middle on, now in 2 processes that split the rows:
+  std::filesystem::remove_all(path("run/step-00000012"));
+  const Trained resumed = train(2, "model", with(steps, with({path("resumed")}, saved)));
+  ASSERT_EQ(resumed.losses.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(resumed.losses[i], alone.losses[6 + i], 2e-3) << "step " << 6 + i;
+}
+
+TEST_P(LlmLora, OfWrongInput_SaysWhatIsWrong) {
+  auto error = [&](const Arguments& arguments) {
+    const ProcessResult result = results(1, "model", arguments)[0];
+    EXPECT_EQ(result.exit_code, 1);
+    return result.log;
+  };
+  EXPECT_THAT(error({}), HasSubstr("--out '' is no new folder"));
+  std::ofstream(path("text.txt")) << "0123456789";
+  EXPECT_THAT(error({"--out", path("new")}),
+              HasSubstr("text.txt has 10 tokens: --context 16 needs one more than that"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, LlmLora, ::testing::Values("llama", "mistral", "qwen2"),
+                         [](const auto& info) { return info.param; });
+
 }  // namespace
 }  // namespace lockstep

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// The tokenizer.json of a folder in Hugging Face's format, as programs use it.
+
 #include <lockstep/lockstep.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,4 +24,17 @@ inline std::vector<std::int32_t> token_ids(const lockstep::tokenizers::Tokenizer
                           ", but config.json has " + std::to_string(vocab_size) +
                           " tokens: take both files from the same model");
   return ids;
+}
+
+/// Copies what a folder says of its tokenizer to another one, by process 0 alone.
+inline void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (lockstep::process_index() != 0) return;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"})
+    if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, to / name);
+}
+
+/// Throws Error unless a new folder can have this name, before the work for it is done.
+inline void check_new_folder(const std::string& out) {
+  if (out.empty() || std::filesystem::exists(out))
+    throw lockstep::Error("--out '" + out + "' is no new folder");
 }
