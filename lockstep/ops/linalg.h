@@ -67,7 +67,9 @@ QR qr(const Operand& x, QRMode mode = QRMode::kReduced);
 /// their r factors (Demmel, Grigori, Hoemmen and Langou, 2012). If x is split by rows into as many blocks,
 /// only the r factors are gathered, blocks * n * n elements. The signs of r's rows, and of q's columns, may
 /// differ from those of qr. The derivatives are those of both decompositions. Throws ShapeError unless the
-/// blocks are equal, with at least as many rows as columns.
+/// blocks are equal, with at least as many rows as columns. The singular value decomposition of such a
+/// matrix, without gathering it: with [q, r] = tsqr(x, blocks) and [u, s, vh] = svd(r), it is matmul(q, u),
+/// s, vh.
 QR tsqr(const Operand& x, std::int64_t blocks);
 
 /// Eigenvalues, in ascending order, and eigenvectors, as columns, of a symmetric x. Only its lower triangle

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
 #include <utility>
 
 #include "lockstep/jit/grad.h"
@@ -33,6 +34,24 @@ TEST(Tsqr, OfSplitRows_GathersOnlyTheFactorsR) {
   EXPECT_EQ(q.sharding(), split.sharding());
   EXPECT_LT(max(abs(matmul(q, r) - whole)).item<float>(), 1e-5);
   EXPECT_LT(max(abs(matmul(transpose(q), q) - eye(n))).item<float>(), 1e-5);
+}
+
+TEST(Tsqr, AndSvdOfR_AreTheSvd_AndGatherNoMore) {
+  const std::int64_t blocks = line_mesh().size(), n = 3;
+  const Array whole = waves({64 * blocks, n});
+  const Array split = device_put(whole, NamedSharding(line_mesh(), P("x")));
+  auto f = jit([blocks](const Array& x) {
+    const linalg::QR qr = linalg::tsqr(x, blocks);
+    const linalg::SVD of_r = linalg::svd(qr.r);
+    return std::tuple(matmul(qr.q, of_r.u), of_r.s, of_r.vh);
+  });
+  EXPECT_THAT(exchanges(f, split),
+              ElementsAre("1 x all-gather of " + std::to_string(blocks * n * n * 4) + " B"));
+  const auto [u, s, vh] = f(split);
+  EXPECT_EQ(u.sharding(), split.sharding());
+  EXPECT_LT(max(abs(matmul(u * s, vh) - whole)).item<float>(), 1e-5);
+  EXPECT_LT(max(abs(matmul(transpose(u), u) - eye(n))).item<float>(), 1e-5);
+  test::expect_equal(s, linalg::svdvals(whole));
 }
 
 TEST(Tsqr, Gradient_IsThatOfQr) {
