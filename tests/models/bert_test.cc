@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
+#include "tests/models/example_runs.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::ProcessResult;
-using testing::run_processes;
 using Arguments = std::vector<std::string>;
 using Rows = std::vector<std::vector<double>>;
 
@@ -53,22 +51,14 @@ class Bert : public ::testing::Test {
   std::string train() const { return model() + "/train.tsv"; }
   std::string predicted() const { return path("texts.txt"); }
 
-  /// The processes' results.
-  std::vector<ProcessResult> results(int processes, Arguments arguments, std::string from = {}) const {
+  Arguments with_model(Arguments arguments, const std::string& from) const {
     arguments.insert(arguments.begin(), {"--model", from.empty() ? model() : from});
-    return run_processes({.count = processes,
-                          .program = LOCKSTEP_BERT_CLASSIFY,
-                          .arguments = arguments,
-                          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
-                          .coordinator = true,
-                          .deadline = std::chrono::seconds(120)});
+    return arguments;
   }
 
   /// What process 0 prints.
   std::string run(int processes, const Arguments& arguments, const std::string& from = {}) const {
-    const auto all = results(processes, arguments, from);
-    for (const ProcessResult& result : all) EXPECT_EQ(result.exit_code, 0) << result.log;
-    return all[0].log;
+    return test::printed_by_example(LOCKSTEP_BERT_CLASSIFY, processes, with_model(arguments, from));
   }
 
   /// The folder's labels and logits of the texts.
@@ -181,7 +171,7 @@ TEST_F(Bert, WithANewClassifier_LossesOfTwoProcesses_EqualThoseOfOne) {
 
 TEST_F(Bert, OfWrongInput_SaysWhatIsWrong) {
   auto error = [&](const Arguments& arguments, const std::string& from = {}) {
-    const ProcessResult result = results(1, arguments, from)[0];
+    const ProcessResult result = test::run_example(LOCKSTEP_BERT_CLASSIFY, 1, with_model(arguments, from))[0];
     EXPECT_EQ(result.exit_code, 1);
     return result.log;
   };

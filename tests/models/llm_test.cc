@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -16,15 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
+#include "tests/models/example_runs.h"
 
 namespace lockstep {
 namespace {
 
+using test::printed_by_example;
+using test::run_example;
 using ::testing::HasSubstr;
 using testing::ProcessResult;
-using testing::run_processes;
 using Arguments = std::vector<std::string>;
 
 struct Expected {
@@ -53,14 +53,7 @@ std::string run_llm(const std::string& family, int processes, const Arguments& m
   Arguments arguments = {"--model", LOCKSTEP_HF_MODELS_DIR "/" + family, "--tokens",
                          text_of(expected_of(family).rows)};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const std::vector<ProcessResult> results = run_processes({.count = processes,
-                                                            .program = LOCKSTEP_LLM,
-                                                            .arguments = arguments,
-                                                            .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
-                                                            .coordinator = true,
-                                                            .deadline = std::chrono::seconds(120)});
-  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0) << result.log;
-  return results[0].log;
+  return printed_by_example(LOCKSTEP_LLM, processes, arguments);
 }
 
 /// The numbers of lines "row 0: 1 2 3", in order.
@@ -153,15 +146,10 @@ TEST(LlmProgram, GivenText_GeneratesText) {
   const Expected expected = expected_of("llama");
   std::string prompt;
   for (const auto& row : expected.rows) prompt += text_of_row(row) + "\n";
-  const std::vector<ProcessResult> results =
-      run_processes({.program = LOCKSTEP_LLM,
-                     .arguments = {"--model", folder.path().string(), "--prompt", prompt, "--new", "24"},
-                     .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
-                     .deadline = std::chrono::seconds(120)});
-  EXPECT_EQ(results[0].exit_code, 0) << results[0].log;
+  const std::string log = printed_by_example(
+      LOCKSTEP_LLM, 1, {"--model", folder.path().string(), "--prompt", prompt, "--new", "24"});
   for (std::size_t i = 0; i < expected.greedy.size(); ++i)
-    EXPECT_THAT(results[0].log,
-                HasSubstr("row " + std::to_string(i) + ": " + text_of_row(expected.greedy[i])));
+    EXPECT_THAT(log, HasSubstr("row " + std::to_string(i) + ": " + text_of_row(expected.greedy[i])));
 }
 
 /// What a training by adapters printed.
@@ -185,12 +173,7 @@ class LlmLora : public ::testing::TestWithParam<std::string> {
     Arguments arguments = {"--model", path(from),  "--data", path("text.txt"), "--lora", "4", "--batch-size",
                            "8",       "--context", "16",     "--print-losses"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_processes({.count = processes,
-                          .program = LOCKSTEP_LLM,
-                          .arguments = arguments,
-                          .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
-                          .coordinator = true,
-                          .deadline = std::chrono::seconds(240)});
+    return run_example(LOCKSTEP_LLM, processes, arguments);
   }
 
   Trained train(int processes, const std::string& from, const Arguments& more) const {

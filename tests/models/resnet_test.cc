@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -15,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/testing/processes.h"
 #include "lockstep/testing/temporary_folder.h"
+#include "tests/models/example_runs.h"
 
 namespace lockstep {
 namespace {
@@ -24,19 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::ProcessResult;
-using testing::run_processes;
 using Arguments = std::vector<std::string>;
 
 const std::string kFolder = LOCKSTEP_RESNET_DIR;
-
-std::vector<ProcessResult> results(int processes, const Arguments& arguments) {
-  return run_processes({.count = processes,
-                        .program = LOCKSTEP_TRAIN_RESNET,
-                        .arguments = arguments,
-                        .env = {{"LOCKSTEP_NUM_CPU_DEVICES", "1"}},
-                        .coordinator = true,
-                        .deadline = std::chrono::seconds(240)});
-}
 
 struct Printed {
   std::vector<double> losses;
@@ -45,10 +34,8 @@ struct Printed {
 
 /// What process 0 prints.
 Printed run(int processes, const Arguments& arguments) {
-  const std::vector<ProcessResult> all = results(processes, arguments);
-  for (const ProcessResult& result : all) EXPECT_EQ(result.exit_code, 0) << result.log;
   Printed printed;
-  std::istringstream lines(all[0].log);
+  std::istringstream lines(test::printed_by_example(LOCKSTEP_TRAIN_RESNET, processes, arguments));
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("loss ")) printed.losses.push_back(std::stod(line.substr(5)));
     std::sscanf(line.c_str(), "test loss %lf, accuracy %lf", &printed.test_loss, &printed.accuracy);
@@ -111,7 +98,7 @@ TEST(TrainResnet, OfTwoProcesses_HasTheLossesOfOne_AndGoesOnFromACheckpoint) {
 
 TEST(TrainResnet, OfWrongInput_SaysWhatIsWrong) {
   auto error = [](const Arguments& arguments) {
-    const ProcessResult result = results(1, arguments)[0];
+    const ProcessResult result = test::run_example(LOCKSTEP_TRAIN_RESNET, 1, arguments)[0];
     EXPECT_EQ(result.exit_code, 1);
     return result.log;
   };
