@@ -17,3 +17,4 @@
 #include "lockstep/nn/relative_position.h"
 #include "lockstep/nn/rotary.h"
 #include "lockstep/nn/sampling.h"
+#include "lockstep/nn/stack_layers.h"
