@@ -24,6 +24,7 @@
 #include "examples/labeled_texts.h"
 #include "examples/support/classifier_config.h"
 #include "examples/support/command_line.h"
+#include "examples/support/new_folder.h"
 #include "examples/tokenizer.h"
 
 namespace ls = lockstep;
@@ -123,17 +124,18 @@ int main(int argc, char** argv) {
   CommandLine app{"Fine-tunes a BERT in Hugging Face's format to classify texts, or classifies texts."};
   app.option("--model", o.model, "the folder of config.json, the safetensors files and tokenizer.json");
   app.option("--data", o.data, "the texts to train on: lines of a label, a tab and a text");
-  app.option("--test", o.test, "such texts, to be classified after the training");
+  app.option("--test", o.test, "more lines of this form, to measure the accuracy after the training");
   app.option("--out", o.out, "the folder to write, which must not exist");
   app.option("--predict", o.predict, "instead of training, print the label of each line of this file");
   app.option("--epochs", o.epochs, "times through the texts");
   app.option("--batch-size", o.batch, "rows of a batch, over all devices");
-  app.option("--max-length", o.max_length, "tokens that are read of a text");
+  app.option("--max-length", o.max_length,
+             "the most tokens of a text that the model sees; the rest of the text is ignored");
   app.option("--rate", o.rate, "the learning rate, which falls to 0 during the training");
   app.option("--weight-decay", o.weight_decay);
   app.option("--dropout", o.dropout, "instead of config.json's");
   app.flag("--print-losses", o.print_losses);
-  app.flag("--logits", o.logits, "print the logits behind each label");
+  app.flag("--logits", o.logits, "print the logits after each label");
   return app.run(argc, argv, [&] {
     if (o.predict.empty()) check_new_folder(o.out);
     ls::initialize();

@@ -55,10 +55,10 @@ struct RecordOptions {
   std::int32_t pad_token_id = 0;
 };
 
-/// Records of "ids", i32[the longest text's], padded at the end; "length", the number of those that are no
-/// padding; and "label", the index of the label among `labels`, or 0 for a text without one. Of a text that
-/// is longer than max_length the last id stays, which is BERT's [SEP]. Throws DataError for a label that is
-/// not among them.
+/// Records of "ids", i32[tokens of the longest text], padded at the end; "length", the number of ids that are
+/// no padding; and "label", the index of the label among `labels`, or 0 for a text without one. Of a text
+/// that is longer than max_length the last id stays, which is BERT's [SEP]. Throws DataError for a label that
+/// is not among them.
 inline lockstep::data::SourcePtr records(const std::vector<Text>& texts,
                                          const std::vector<std::string>& labels,
                                          const lockstep::tokenizers::Tokenizer& tokenizer,
@@ -77,7 +77,7 @@ inline lockstep::data::SourcePtr records(const std::vector<Text>& texts,
     const auto label = std::ranges::find(labels, texts[i].label) - labels.begin();
     if (label == std::ssize(labels) && !texts[i].label.empty())
       throw lockstep::DataError("the label '" + texts[i].label + "' of '" + texts[i].text +
-                                "' is not one of those trained");
+                                "' is not one of those trained; use the labels of the training texts");
     const auto length = static_cast<std::int32_t>(rows[i].size());
     rows[i].resize(longest, options.pad_token_id);
     all.push_back({{"ids", data::Field::of(rows[i])},

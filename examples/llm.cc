@@ -30,6 +30,7 @@
 #include "examples/llm.h"
 #include "examples/llm_lora.h"
 #include "examples/support/command_line.h"
+#include "examples/support/new_folder.h"
 #include "examples/tokenizer.h"
 
 namespace ls = lockstep;

@@ -38,7 +38,7 @@ struct Training {
                "devices that share each layer in the training; the others split the rows");
     app.option("--context", context, "tokens of a row");
     app.option("--batch-size", batch, "rows of a step, over all devices");
-    app.option("--steps", steps, "steps of the training; 0: only say the loss of the text");
+    app.option("--steps", steps, "steps of the training; 0: only print the loss of the text");
     app.option("--alpha", alpha, "the adapters' product is scaled by this, divided by the rank");
     app.option("--rate", rate, "the learning rate at the beginning, which falls to 0");
     app.flag("--print-losses", print_losses, "print the loss of each step");

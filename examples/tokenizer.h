@@ -32,9 +32,3 @@ inline void copy_tokenizer(const std::filesystem::path& from, const std::filesys
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"})
     if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, to / name);
 }
-
-/// Throws Error unless a new folder can have this name, before the work for it is done.
-inline void check_new_folder(const std::string& out) {
-  if (out.empty() || std::filesystem::exists(out))
-    throw lockstep::Error("--out '" + out + "' is no new folder");
-}

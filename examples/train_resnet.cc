@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -31,6 +30,7 @@
 #include "examples/resnet.h"
 #include "examples/support/checkpoints.h"
 #include "examples/support/command_line.h"
+#include "examples/support/new_folder.h"
 
 namespace ls = lockstep;
 namespace nn = lockstep::nn;
@@ -135,8 +135,7 @@ int main(int argc, char** argv) {
   app.flag("--print-losses", o.print_losses, "print the loss of each step");
   o.checkpoints.add_to(app);
   return app.run(argc, argv, [&] {
-    if (!o.out.empty() && std::filesystem::exists(o.out))
-      throw ls::Error("--out " + o.out + " exists already");
+    if (!o.out.empty()) check_new_folder(o.out);
     ls::initialize();
     train(o);
   });

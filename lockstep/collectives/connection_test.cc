@@ -58,7 +58,7 @@ TEST(Connection, WithoutRoomAtThePeer_KeepsMessagesAndDescriptorsForLater) {
   EXPECT_FALSE(pair.here->has_kept());
 }
 
-TEST(Connection, EndedWithUnreadMessages_GivesItsOwnFirst) {
+TEST(Connection, WhenThePeerEndsWithUnreadMessages_ItsMessagesAreStillRead) {
   Pair pair;
   pair.here->send(numbered(0));  // The other side never reads it.
   for (int i = 1; i < 4; ++i) pair.there->send(numbered(i));

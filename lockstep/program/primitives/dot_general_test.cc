@@ -38,7 +38,7 @@ std::size_t barriers(const Products& all, bool for_cpu = true) {
   return count;
 }
 
-TEST(DotGeneral, OfLargeColumns_TransposesTheLeftOperandFirst) {
+TEST(DotGeneral, ATransposedLargeMatrix_IsCopiedBeforeTheProduct) {
   EXPECT_EQ(barriers(products(128, 64, 64, DType::kF32)), 2u);
   EXPECT_EQ(barriers(products(128, 64, 64, DType::kF64)), 2u);
   EXPECT_EQ(barriers(products(127, 64, 64, DType::kF32)), 0u);
@@ -49,7 +49,7 @@ TEST(DotGeneral, OfLargeColumns_TransposesTheLeftOperandFirst) {
   EXPECT_EQ(barriers(products(128, 64, 64, DType::kF32, false)), 0u);
 }
 
-TEST(DotGeneral, OfLargeColumns_EqualsTheSumOfProducts) {
+TEST(DotGeneral, ATransposedLargeMatrix_GivesTheSumOfProducts) {
   const std::int64_t m = 128, n = 64, k = 64;
   const Products all = products(m, n, k, DType::kF64);
   const std::vector<HostArray> results = evaluate(all.program, all.inputs);
