@@ -13,27 +13,26 @@ Job::Job(const WorldOptions& options, std::function<void()> wake)
       wake_(std::move(wake)),
       handouts_(handout_ways()),
       lanes_(options_, [this](std::exception_ptr cause) { end(std::move(cause)); }),
-      peers_(options_, lanes_,
-             {.on_loss =
-                  [this](int process, PeerState how) {
-                    // Once the first cause is known, further losses are its consequences.
-                    if (how != PeerState::kLeft && options_.on_loss && !aborted_) {
-                      options_.on_loss(process, how == PeerState::kUnknown, "");
-                    }
-                    lanes_.wake();
-                    wake_();
-                  },
-              .on_divergence =
-                  [this](const std::string& message) {
-                    abort(std::make_exception_ptr(DivergenceError(message)));
-                  },
-              .on_failure =
-                  [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
-              .waits = [this] { return waits_.list(); },
-              .on_want = [this](int process, const std::string& text) { handouts_.heed_want(process, text); },
-              .on_given = [this](int process, const std::string& text,
-                                 FileDescriptor fd) { handouts_.heed_given(process, text, std::move(fd)); },
-              .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {
+      peers_(
+          options_, lanes_,
+          {.on_loss =
+               [this](int process, PeerState how) {
+                 // Once the first cause is known, further losses are its consequences.
+                 if (how != PeerState::kLeft && options_.on_loss && !aborted_) {
+                   options_.on_loss(process, how == PeerState::kUnknown, "");
+                 }
+                 lanes_.wake();
+                 wake_();
+               },
+           .on_divergence =
+               [this](const std::string& message) { end(std::make_exception_ptr(DivergenceError(message))); },
+           .on_failure =
+               [this](const std::string& message) { end(std::make_exception_ptr(PeerFailure(message))); },
+           .waits = [this] { return waits_.list(); },
+           .on_want = [this](int process, const std::string& text) { handouts_.heed_want(process, text); },
+           .on_given = [this](int process, const std::string& text,
+                              FileDescriptor fd) { handouts_.heed_given(process, text, std::move(fd)); },
+           .on_error = [this](std::exception_ptr cause) { end(std::move(cause)); }}) {
   if (spans_hosts(options_) && options_.carries_data)
     logging::debug("collectives: algorithms between hosts:\n{}", algorithms_.to_string());
 }
@@ -81,15 +80,16 @@ void Job::abort(std::exception_ptr cause) {
   } catch (const PeerFailure& failure) {
     // Before this process can end because of it: the others must get the reason before they see that.
     peers_.tell_failure(failure.what());
+  } catch (const DivergenceError& divergence) {
+    peers_.tell_divergence(divergence.what());
   } catch (...) {
-    // Only in this process, or told already.
+    // Only in this process.
   }
   end(std::move(cause));
 }
 
 void Job::diverge(const std::vector<std::pair<int, std::uint64_t>>& signatures, const std::string& what) {
   if (options_.on_divergence) options_.on_divergence(minority(signatures), what);
-  peers_.tell_divergence(what);
   abort(std::make_exception_ptr(DivergenceError(what)));
   throw DivergenceError(what);
 }

@@ -379,7 +379,6 @@ void Wire::differ_in_algorithms(int host) {
       fmt::format("{} and {} have different LOCKSTEP_ALGORITHMS: all processes of a job must have the same",
                   describe_member(members_, std::min(rank_, layout_.leader(host)), of),
                   describe_member(members_, std::max(rank_, layout_.leader(host)), of));
-  job_.peers().tell_divergence(message);
   job_.abort(std::make_exception_ptr(DivergenceError(message)));
   throw DivergenceError(message);
 }

@@ -80,8 +80,6 @@ class WorldImpl : public World {
 
   void abort(std::exception_ptr cause) override { job_.abort(std::move(cause)); }
 
-  void tell_divergence(const std::string& message) override { job_.peers().tell_divergence(message); }
-
   void leave() override { job_.peers().leave(); }
 
   Handouts& handouts() override { return job_.handouts(); }

@@ -126,11 +126,9 @@ class World {
   virtual Communicator& communicator(const std::vector<int>& devices, const std::string& doing = {},
                                      int device = -1) = 0;
 
-  /// Waiting and later collectives of this process throw `cause`. Only the first call has an effect.
+  /// Waiting and later collectives of this process throw `cause`; those of the other processes, too, if it is
+  /// a PeerFailure or a DivergenceError. Only the first call has an effect.
   virtual void abort(std::exception_ptr cause) = 0;
-
-  /// Waiting and later collectives of the other processes throw DivergenceError with this message.
-  virtual void tell_divergence(const std::string& message) = 0;
 
   /// Leaves in order: a process that waits for this one gets a PeerFailure that says so. Call it when all
   /// collectives of this process are done.

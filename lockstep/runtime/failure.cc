@@ -80,7 +80,6 @@ void Runtime::launch_failed(const std::exception_ptr& cause, std::string_view pr
 
 void Runtime::diverged(const std::vector<int>& minority, const std::string& message) {
   report_divergence(minority, message);
-  world_->tell_divergence(message);
   fail(std::make_exception_ptr(DivergenceError(message)));
 }
 
@@ -119,7 +118,9 @@ void Runtime::job_failed(const coordination::JobError& error) {
                            process_index(), process_count());
   }
   const PeerFailure failure(message);
-  if (fail(std::make_exception_ptr(failure))) apply(on_peer_failure_, failure);
+  const auto cause =
+      error.diverged ? std::make_exception_ptr(DivergenceError(message)) : std::make_exception_ptr(failure);
+  if (fail(cause)) apply(on_peer_failure_, failure);
 }
 
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {

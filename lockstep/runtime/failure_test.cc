@@ -134,6 +134,34 @@ INSTANTIATE_TEST_SUITE_P(Waits, DeathOfAPeer, ::testing::Values("shutdown", "bar
                            return std::regex_replace(info.param, std::regex(" "), "_");
                          });
 
+/// Process 1 finds a divergence and ends before it can tell the others itself.
+LOCKSTEP_CHILD(one_diverges_and_ends) {
+  initialize();
+  coordination::CoordinationClient& client = *runtime::Runtime::existing()->coordination();
+  client.barrier("all have met", seconds(30));
+  if (process_index() == 1) {
+    runtime::Runtime::existing()->report_divergence({1}, "it ran another program");
+    std::_Exit(0);
+  }
+  say("said: " + error_of<DivergenceError>([&] {
+        for (;;) {
+          runtime::Runtime::existing()->check_healthy(true);
+          std::this_thread::sleep_for(milliseconds(1));
+        }
+      }));
+}
+
+TEST(Divergence, OfAProcessThatEnded_IsADivergenceErrorOfTheOthers) {
+  for (bool held : {false, true}) {
+    Processes processes(held ? job_held_by_process_0("one_diverges_and_ends", 3)
+                             : job("one_diverges_and_ends", 3));
+    const auto results = processes.wait();
+    for (int i : {0, 2})
+      EXPECT_EQ(said(results[i].log), name(processes, 1) + " diverged: it ran another program")
+          << results[i].log;
+  }
+}
+
 LOCKSTEP_CHILD(only_initializes) {
   say("said: " + error_of<PeerFailure>([] { initialize(); }));
 }

@@ -113,6 +113,7 @@ std::string LaunchAgreement::get(const std::string& key, std::optional<milliseco
     throw TimeoutError(fmt::format("the key '{}' was not set within {} ms", key, timeout->count()));
   if (std::optional<std::string> found = value.get()) return *std::move(found);
   const std::optional<coordination::JobError> error = client_.error();
+  if (error && error->diverged) throw DivergenceError(error->message);
   throw PeerFailure(error ? error->message : "this process has left the job");
 }
 

@@ -153,7 +153,7 @@ void Agent::begin_background() {
     } else if (status.code != Code::kCancelled && !(leaving && !status.service_error->source_task)) {
       // CANCELLED is what the service says to who has left; that not all leave together, it says to
       // who waits for it.
-      job_failed({status.message, status.service_error->source_task});
+      job_failed({status.message, status.service_error->source_task, status.service_error->diverged});
     }
     background_call_over(poll);
   });
@@ -217,7 +217,8 @@ void Agent::run_background() {
     heartbeat.set_source_task_id(options_.process_id);
     heartbeat.set_incarnation(incarnation_);
     make_call(*service_, id, heartbeat, [this, id](const Status& status, const jax::HeartbeatResponse&) {
-      if (status.service_error) job_failed({status.message, status.service_error->source_task});
+      if (status.service_error)
+        job_failed({status.message, status.service_error->source_task, status.service_error->diverged});
       {
         std::lock_guard answered(mutex_);
         if (status.ok()) last_answered_heartbeat_ = SteadyClock::now();

@@ -19,7 +19,8 @@ namespace lockstep::coordination {
 struct JobError {
   std::string message;  ///< "process 3 (host b, pid 4711) died: signal 9"; perhaps more lines below.
   std::optional<int>
-      process;  ///< The process that failed, if one is to blame and the coordinator says which one.
+      process;            ///< The process that failed, if one is to blame and the coordinator says which one.
+  bool diverged = false;  ///< The first cause is a divergence: for a computation it is a DivergenceError.
 };
 
 struct ClientOptions {

@@ -29,6 +29,7 @@ enum class Code {
 /// A payload that marks an error of the service itself, as opposed to the RPC layer.
 struct ServiceError {
   std::optional<int> source_task;  ///< the task that failed
+  bool diverged = false;           ///< it, or another, did another computation than the others
 };
 
 /// A payload with the instance of the barrier that failed; it becomes the caller's count.

@@ -96,6 +96,7 @@ grpc::Status to_grpc(const Status& status) {
   if (status.service_error) {
     xla::coordination::CoordinationServiceError error;
     if (status.service_error->source_task) error.set_source_task_id(*status.service_error->source_task);
+    error.set_lockstep_diverged(status.service_error->diverged);
     add(kServiceError, error);
   }
   if (status.barrier) {
@@ -126,9 +127,9 @@ Status from_grpc(const grpc::Status& status) {
     xla::coordination::ServiceMismatchError mismatch;
     if (payload.key() == kServiceError) {
       result.service_error.emplace();
-      if (error.ParseFromString(payload.value()) && error.has_source_task_id()) {
-        result.service_error->source_task = error.source_task_id();
-      }
+      if (!error.ParseFromString(payload.value())) continue;
+      if (error.has_source_task_id()) result.service_error->source_task = error.source_task_id();
+      result.service_error->diverged = error.lockstep_diverged();
     } else if (payload.key() == kBarrierError && barrier.ParseFromString(payload.value())) {
       result.barrier = BarrierInstance{barrier.barrier_id(), barrier.counter()};
     } else if (payload.key() == kServiceMismatch && mismatch.ParseFromString(payload.value())) {

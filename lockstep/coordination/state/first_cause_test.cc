@@ -50,6 +50,7 @@ TEST_F(FirstCauseTest, Divergence_EndsNothing_AndIsTheCauseOfALaterFailure) {
                "processes 1, 3 diverged: process 0 is in psum\nconsequence: process 0 died: exit status 1");
   EXPECT_EQ(other.message(), machine_->first_failure()->message);
   EXPECT_EQ(other.status().service_error->source_task, 1);
+  EXPECT_TRUE(other.status().service_error->diverged);
 }
 
 TEST_F(FirstCauseTest, Divergence_ThatAllHaveCaught_IsNoFailure) {

@@ -42,7 +42,8 @@ void StateMachine::task_failed(const Failure& failure, Answers& answers) {
     return;  // Another life of it may still come in time.
   const Failure cause = notes_.cause_of(failure);
   remember(cause);
-  const Status error = Status::of_service(Code::kUnavailable, cause.message, cause.processes.front());
+  Status error = Status::of_service(Code::kUnavailable, cause.message, cause.processes.front());
+  error.service_error->diverged = cause.kind == FailureKind::kDiverged;
   if (state == TaskState::kUninitialized) return fail_registration(error, answers);
   fail_job(error, answers);
   if (tasks_[task].state != TaskState::kError) put_in_error(task, error, answers);
