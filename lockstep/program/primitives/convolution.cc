@@ -8,6 +8,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/precision.h"
+#include "lockstep/program/primitives/convolution_on_cpus.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reverse.h"
 #include "lockstep/program/primitives/rules.h"
@@ -348,16 +349,48 @@ double conv_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, c
   return 2 * flops_of_results(inputs, outputs, params) * each;
 }
 
+/// The operand after its padding, where XLA's CPU compiler needs that; the padding is taken out of `p`. The
+/// barrier keeps XLA from putting it back.
+std::string padded(Lowering& out, const Equation& e, const EarlyPadding& padding, Aval& lhs, ConvParams& p) {
+  const std::string zero = out.splat(Scalar::of(0), lhs.dtype, {});
+  const std::string types[] = {out.operand_type(e, 0), mlir_type(lhs.dtype, {})};
+  for (std::size_t d = 0; d < lhs.shape.size(); ++d) lhs.shape[d] += padding.low[d] + padding.high[d];
+  for (std::size_t i = 0; i < p.window_strides.size(); ++i) {
+    const auto d = static_cast<std::size_t>(p.lhs_spec[i + 2]);
+    p.padding_low[i] -= padding.low[d], p.padding_high[i] -= padding.high[d];
+  }
+  const std::string operands[] = {out.operand(e, 0), zero};
+  const std::string name =
+      out.op("stablehlo.pad", operands, types, mlir_type(lhs),
+             fmt::format("edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}",
+                         mlir_array(padding.low), mlir_array(padding.high),
+                         mlir_array(Integers(lhs.shape.size(), 0))));
+  return out.barrier({name}, {mlir_type(lhs)})[0];
+}
+
 std::vector<std::string> lower_conv(Lowering& out, const Equation& e) {
-  const auto& p = e.params.as<ConvParams>();
+  ConvParams p = e.params.as<ConvParams>();
+  Aval lhs = out.operand_aval(e, 0);
+  const Shape &kernels = out.operand_aval(e, 1).shape, &result = out.result_aval(e).shape;
+  std::string operand = out.operand(e, 0);
+  if (out.for_cpu()) {
+    if (is_product(lhs.shape, kernels, result, p)) {
+      return out.composed(e, "conv_as_product", [&](const std::vector<Value>& operands) {
+        return as_product(operands[0], operands[1], result, p);
+      });
+    }
+    if (const auto padding = early_padding(lhs.shape, kernels, p)) operand = padded(out, e, *padding, lhs, p);
+  }
   const std::size_t n = p.window_strides.size();
   std::string pairs;
   for (std::size_t i = 0; i < n; ++i)
     pairs += fmt::format("{}[{}, {}]", i == 0 ? "" : ", ", p.padding_low[i], p.padding_high[i]);
   const std::string padding =
       n == 0 ? "dense<> : tensor<0x2xi64>" : fmt::format("dense<[{}]> : tensor<{}x2xi64>", pairs, n);
+  const std::string operands[] = {operand, out.operand(e, 1)},
+                    types[] = {mlir_type(lhs), out.operand_type(e, 1)};
   return {
-      out.op("stablehlo.convolution", e,
+      out.op("stablehlo.convolution", operands, types, out.result_type(e),
              fmt::format("dimension_numbers = #stablehlo.conv<{}x{}->{}>, window_strides = {}, padding = {}, "
                          "lhs_dilation = {}, rhs_dilation = {}, feature_group_count = {} : i64, "
                          "batch_group_count = {} : i64{}",
