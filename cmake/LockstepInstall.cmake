@@ -70,6 +70,7 @@ install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPON
 # Not there where the user has a plugin of his own.
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/third_party/pjrt/pjrt_c_api_cpu_plugin.so DESTINATION ${plugin_dir}
         COMPONENT runtime OPTIONAL)
+install(FILES ${PROJECT_SOURCE_DIR}/third_party/onednn/libdnnl.so.3 DESTINATION ${plugin_dir} COMPONENT onednn OPTIONAL)
 if(TARGET lockstep_parquet)
   install(TARGETS lockstep_parquet LIBRARY DESTINATION ${plugin_dir} COMPONENT runtime)
   set(arrow ${PROJECT_SOURCE_DIR}/third_party/parquet)

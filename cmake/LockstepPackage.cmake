@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack` makes two Debian packages. lockstep has what a machine needs where programs run: the tool, XLA's CPU plugin, and
+# `cpack` makes three Debian packages. lockstep has what a machine needs where programs run: the tool, XLA's CPU plugin, and
 # as its dependencies the libraries that the tool and programs are linked with. liblockstep-dev has what programs are
-# built with.
+# built with. lockstep-onednn has oneDNN, for convolutions and training on CPUs.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_VENDOR "The Lockstep authors")
@@ -9,6 +9,9 @@ set(CPACK_PACKAGE_CONTACT "The Lockstep authors")
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON)  # lockstep.pc names the prefix
 set(CPACK_COMPONENTS_ALL runtime development)
+if(EXISTS ${PROJECT_SOURCE_DIR}/third_party/onednn/libdnnl.so.3)
+  list(APPEND CPACK_COMPONENTS_ALL onednn)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
@@ -18,8 +21,13 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME lockstep)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "launcher and XLA plugin of Lockstep\n${about}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libcurl4 | libcurl4t64")  # loaded when needed
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libcurl4 | libcurl4t64, lockstep-onednn")  # loaded when needed
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "openssh-client, libucx0")
+
+set(CPACK_DEBIAN_ONEDNN_PACKAGE_NAME lockstep-onednn)
+set(CPACK_DEBIAN_ONEDNN_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_ONEDNN_DESCRIPTION "oneDNN for Lockstep\n With it, convolutions and products of transposed matrices take a\n half to a fifth of the time on CPUs.")
+set(CPACK_DEBIAN_ONEDNN_PACKAGE_DEPENDS libgomp1)
 
 # What LockstepLinkDependencies.cmake finds in a user's build. pkg-config is one of its means.
 set(link_packages libfmt-dev libgrpc++-dev libhwy-dev libpcre2-dev libprotobuf-dev libspdlog-dev libssl-dev
@@ -47,10 +55,16 @@ Files: usr/include/xla/* usr/lib/lockstep/pjrt_c_api_cpu_plugin.so
 Copyright: The OpenXLA Authors
 License: Apache-2.0
 
+Files: usr/lib/lockstep/libdnnl.so.3
+Copyright: Intel Corporation and the contributors of oneDNN
+License: Apache-2.0
+
 License: Apache-2.0
  On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
 ")
 install(FILES ${PROJECT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime
+        EXCLUDE_FROM_ALL)
+install(FILES ${PROJECT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep-onednn COMPONENT onednn
         EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/liblockstep-dev
         COMPONENT development EXCLUDE_FROM_ALL)

@@ -36,7 +36,7 @@ STAMPS = THIRD_PARTY / "checked.json"
 # Wheels are named for one Python and platform, so that the pinned hash is the same whatever runs this script.
 TARGET = ["--only-binary=:all:", "--no-deps", "--python-version", "3.11", "--implementation", "cp",
           "--platform", "manylinux_2_31_x86_64", "--platform", "manylinux_2_28_x86_64",
-          "--platform", "manylinux_2_27_x86_64"]
+          "--platform", "manylinux_2_27_x86_64", "--platform", "manylinux1_x86_64"]
 
 
 class FetchError(Exception):

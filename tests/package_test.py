@@ -62,7 +62,7 @@ class Packages(unittest.TestCase):
         cls.pkg_config = (cls.folder / "extracted" / "usr" / "lib" / "pkgconfig" / "lockstep.pc").read_text()
 
     def test_fields(self):
-        self.assertEqual(set(self.fields), {"lockstep", "liblockstep-dev"})
+        self.assertEqual(set(self.fields), {"lockstep", "liblockstep-dev", "lockstep-onednn"})
         version = re.search(r"project\(lockstep VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text())[1]
         for fields in self.fields.values():
             self.assertEqual(fields["Version"], version)
@@ -83,8 +83,10 @@ class Packages(unittest.TestCase):
                   "/usr/share/doc/liblockstep-dev/copyright"}
         self.assertEqual(wanted - set(development), set())
         self.assertEqual(set(tool) & set(development), set())
+        onednn = self.files["lockstep-onednn"]
+        self.assertEqual({path for path in onednn if ".so" in path}, {"/usr/lib/lockstep/libdnnl.so.3"})
         # Nobody but root may write to what programs execute.
-        for path, (mode, owner, *_) in {**tool, **development}.items():
+        for path, (mode, owner, *_) in {**tool, **development, **onednn}.items():
             self.assertEqual(owner, "root/root", path)
             if mode[0] != "l":
                 self.assertEqual((mode[5], mode[8]), ("-", "-"), path)

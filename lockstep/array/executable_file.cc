@@ -12,6 +12,7 @@
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/lapack/lapack.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/runtime.h"
@@ -233,6 +234,7 @@ class ExecutableFile {
     out.set_bytes_accessed(lowered.counted.bytes_accessed);
     for (const std::string& target : lowered.ffi_targets) out.add_ffi_targets(target);
     out.set_calls_lapack(lowered.text.stablehlo.find(lapack::kLapackTarget) != std::string::npos);
+    out.set_calls_onednn(lowered.text.stablehlo.find(onednn::kOneDnnTarget) != std::string::npos);
   }
 
   static void write_collective(const collectives::Collective& each, proto::Collective& out) {
@@ -327,6 +329,8 @@ class ExecutableFile {
     for (const std::string& target : file_.program().ffi_targets()) runtime::check_ffi_target(target);
     if (file_.program().calls_lapack() && !lapack::is_available())
       refuse("it calls LAPACK, but " + lapack::description());
+    if (file_.program().calls_onednn() && !onednn::is_available())
+      refuse("it calls oneDNN, but " + onednn::description());
   }
 
   static Mesh read_mesh(const proto::Mesh& mesh) {

@@ -137,6 +137,14 @@ std::string_view ffi_text(const XLA_FFI_CallFrame& frame, std::string_view name)
   return {span->ptr, span->len};
 }
 
+std::vector<std::int64_t> ffi_numbers(const XLA_FFI_CallFrame& frame, std::string_view name) {
+  const auto* array = static_cast<const XLA_FFI_Array*>(attribute(frame, name, XLA_FFI_AttrType_ARRAY));
+  if (array == nullptr || array->dtype != XLA_FFI_DataType_S64)
+    fail("a custom call lacks the attribute '{}', an array of 64-bit integers", name);
+  const auto* values = static_cast<const std::int64_t*>(array->data);
+  return {values, values + array->size};
+}
+
 std::optional<DType> dtype_of_ffi(int type) {
   switch (type) {
     case XLA_FFI_DataType_PRED:

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/dtype.h"
 
@@ -18,9 +19,12 @@ namespace lockstep::collectives {
 /// `execute`, and passes the text of an exception to XLA.
 XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const XLA_FFI_CallFrame&));
 
-/// A 64-bit attribute, and a text attribute. Throw Error if the call does not have it.
+/// A 64-bit attribute, and a text attribute. These three throw Error if the call does not have it.
 std::int64_t ffi_number(const XLA_FFI_CallFrame& frame, std::string_view name);
 std::string_view ffi_text(const XLA_FFI_CallFrame& frame, std::string_view name);
+
+/// An attribute that is an array of s64.
+std::vector<std::int64_t> ffi_numbers(const XLA_FFI_CallFrame& frame, std::string_view name);
 
 /// Calls piece(0), ..., piece(count - 1), each once, in any order, on this thread and on those of XLA's
 /// threads that are free meanwhile. Returns when all have ended; throws the first exception of one of them.

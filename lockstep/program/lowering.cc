@@ -163,6 +163,7 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       native_collectives_(options.native_collectives),
       for_cpu_(options.for_cpu),
       lapack_(options.for_cpu && options.lapack),
+      onednn_(options.for_cpu && options.onednn),
       traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program)},
       donated_(options.donated) {}
 

@@ -140,6 +140,14 @@ class Lowering {
   /// equation. `config` is the text of further attributes, ", name = 1 : i64, …".
   Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
 
+  /// Whether the program may call oneDNN, if it is installed: on CPUs.
+  bool may_call_onednn() const { return onednn_; }
+
+  /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with two operands. `config` is the text of its
+  /// attributes.
+  std::string onednn_call(std::string_view config, std::span<const std::string> operands,
+                          std::span<const std::string> operand_types, const std::string& result_type);
+
   /// Writes the equations of a program inside an equation, for inputs with these names; returns its outputs'
   /// names.
   Names inlined(const Program& program, Names inputs);
@@ -218,7 +226,7 @@ class Lowering {
   const Program* program_;
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
-  bool native_collectives_, for_cpu_, lapack_;
+  bool native_collectives_, for_cpu_, lapack_, onednn_;
   const CodeTraits traits_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
@@ -266,6 +274,9 @@ struct LowerOptions {
 
   /// On CPUs, compute decompositions with LAPACK, if it is installed.
   bool lapack = true;
+
+  /// On CPUs, compute convolutions and products with oneDNN where it is faster, if it is installed.
+  bool onednn = true;
 
   /// Other things that must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;

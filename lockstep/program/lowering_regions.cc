@@ -9,6 +9,7 @@
 
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
@@ -320,6 +321,14 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
       name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(operands, ", "), lapack::kLapackTarget,
       routine, config, fmt::join(types, ", "), fmt::join(result_types, ", ")));
   return several(name, count);
+}
+
+std::string Lowering::onednn_call(std::string_view config, std::span<const std::string> operands,
+                                  std::span<const std::string> operand_types,
+                                  const std::string& result_type) {
+  return op("stablehlo.custom_call", operands, operand_types, result_type,
+            fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{{}}}",
+                        onednn::kOneDnnTarget, config));
 }
 
 }  // namespace lockstep::ir

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/lapack/lapack.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/program/lowering.h"
 
@@ -113,6 +114,7 @@ inline pjrt::Client& client() {
   static const std::shared_ptr<pjrt::Client> client = [] {
     auto plugin = pjrt::Plugin::load(pjrt::find_plugin());
     plugin->register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
+    plugin->register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
     return pjrt::Client::create(plugin, {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
   }();
   return *client;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/precision.h"
 #include "lockstep/program/primitives/convolution_on_cpus.h"
@@ -349,6 +350,27 @@ double conv_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, c
   return 2 * flops_of_results(inputs, outputs, params) * each;
 }
 
+/// The convolution by oneDNN, if it is installed and faster than XLA.
+std::optional<std::string> onednn_call(Lowering& out, const Equation& e, const ConvParams& p) {
+  const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1), &result = out.result_aval(e);
+  const auto is_one = [](std::int64_t n) { return n == 1; };
+  if (!out.may_call_onednn() || lhs.dtype != DType::kF32 || result.dtype != DType::kF32 ||
+      p.feature_group_count != 1 || p.batch_group_count != 1 ||
+      !std::ranges::all_of(p.lhs_dilation, is_one) || lhs.num_elements() == 0 || result.num_elements() == 0 ||
+      !onednn::computes({lhs.shape, rhs.shape, result.shape, p.lhs_spec, p.rhs_spec, p.out_spec,
+                         p.window_strides, p.padding_low, p.padding_high, p.rhs_dilation}))
+    return std::nullopt;
+  const std::string operands[] = {out.operand(e, 0), out.operand(e, 1)},
+                    types[] = {out.operand_type(e, 0), out.operand_type(e, 1)};
+  return out.onednn_call(
+      fmt::format("operation = \"convolution\", lhs_spec = {}, rhs_spec = {}, out_spec = {}, strides = {}, "
+                  "low = {}, high = {}, rhs_dilation = {}",
+                  mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
+                  mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
+                  mlir_array(p.rhs_dilation)),
+      operands, types, out.result_type(e));
+}
+
 /// The operand after its padding, where XLA's CPU compiler needs that; the padding is taken out of `p`. The
 /// barrier keeps XLA from putting it back.
 std::string padded(Lowering& out, const Equation& e, const EarlyPadding& padding, Aval& lhs, ConvParams& p) {
@@ -379,6 +401,7 @@ std::vector<std::string> lower_conv(Lowering& out, const Equation& e) {
         return as_product(operands[0], operands[1], result, p);
       });
     }
+    if (const auto call = onednn_call(out, e, p)) return {*call};
     if (const auto padding = early_padding(lhs.shape, kernels, p)) operand = padded(out, e, *padding, lhs, p);
   }
   const std::size_t n = p.window_strides.size();

@@ -157,6 +157,39 @@ TEST(ConvolutionOnCpus, InEveryForm_GivesTheSumsOfItsDefinition) {
   }
 }
 
+/// A convolution of 8 images with so many multiplications that oneDNN repays its call.
+Program large(DType dtype, std::int64_t groups, HostArray* lhs = nullptr, HostArray* rhs = nullptr) {
+  const HostArray x = random({8, 12, 12, 16}, -1, 1, 1, dtype),
+                  w = random({3, 3, 16 / groups, 16}, -1, 1, 2, dtype);
+  if (lhs != nullptr) *lhs = x, *rhs = w;
+  Builder b("large");
+  ConvParams p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, kSpecs[0].lhs, kSpecs[0].rhs, kSpecs[0].out};
+  p.feature_group_count = groups;
+  const Value lhs_value = b.input(x.aval()), rhs_value = b.input(w.aval());
+  return b.finish(std::vector<Value>{lax::conv_general_dilated(lhs_value, rhs_value, p)});
+}
+
+TEST(ConvolutionOnCpus, OfF32WithoutGroups_CallsOneDnn_WhereItIsInstalled) {
+  const auto calls = [](const Program& program, const LowerOptions& options) {
+    return lower(program, options).stablehlo.find(onednn::kOneDnnTarget) != std::string::npos;
+  };
+  EXPECT_EQ(calls(large(DType::kF32, 1), {}), onednn::is_available());
+  EXPECT_FALSE(calls(large(DType::kF32, 1), {.onednn = false}));
+  EXPECT_FALSE(calls(large(DType::kF32, 1), {.for_cpu = false}));
+  EXPECT_FALSE(calls(large(DType::kF64, 1), {}));
+  EXPECT_FALSE(calls(large(DType::kBF16, 1), {}));
+  EXPECT_FALSE(calls(large(DType::kF32, 2), {}));
+}
+
+TEST(ConvolutionOnCpus, ByOneDnn_GivesWhatXlaGives) {
+  HostArray x, w;
+  const Program program = large(DType::kF32, 1, &x, &w), exact = large(DType::kF64, 1);
+  const std::vector<double> result = evaluate(program, {x, w})[0].values;
+  x.dtype = w.dtype = DType::kF64;
+  const std::vector<double> expected = evaluate(exact, {x, w})[0].values;
+  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(result[i], expected[i], 1e-5);
+}
+
 TEST(ConvolutionOnCpus, WithGroups_IsNoProduct) {
   ConvParams p{{1}, {0}, {0}, {1}, {1}, {0, 2, 1}, {2, 1, 0}, {0, 2, 1}};
   EXPECT_TRUE(is_product({2, 5, 4}, {1, 4, 6}, {2, 5, 6}, p));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/precision.h"
 #include "lockstep/program/primitives/elementwise.h"
@@ -245,6 +246,16 @@ double dot_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, co
   return operations;
 }
 
+std::string dimensions_text(const Dimensions& lhs_contracting, const Dimensions& rhs_contracting,
+                            const Dimensions& lhs_batch, const Dimensions& rhs_batch,
+                            const std::optional<std::string>& precision) {
+  return fmt::format(
+      "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], rhs_batching_dimensions = "
+      "[{}], lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]>{}",
+      fmt::join(lhs_batch, ", "), fmt::join(rhs_batch, ", "), fmt::join(lhs_contracting, ", "),
+      fmt::join(rhs_contracting, ", "), precision_attribute(precision));
+}
+
 /// Whether these sizes of a product of two matrices, [m, n] and [n, k], repay a transposition of the first
 /// one (benchmarks/products.cc). Large matrices are transposed slowly, because XLA reads their columns one by
 /// one.
@@ -252,54 +263,92 @@ bool repays_transposition(std::int64_t m, std::int64_t n, std::int64_t k) {
   return m >= 128 && n >= 64 && k >= 64 && (m * n <= 1 << 22 || k >= 256);
 }
 
-/// Whether the product is one of two matrices whose right operand is contracted over its rows, in a dtype
-/// that XLA's CPU compiler leaves to a library. (Of batches of matrices the copy takes as long as it saves.)
-bool is_by_rows(const Equation& e, const Aval& lhs, const Aval& rhs) {
-  const auto& p = dims_of(e.params);
-  return (lhs.dtype == DType::kF32 || lhs.dtype == DType::kF64) && lhs.rank() == 2 && rhs.rank() == 2 &&
-         p.lhs_batch.empty() && p.lhs_contracting.size() == 1 && p.rhs_contracting == Dimensions{0};
-}
-
 bool is_transpose(const Equation* e) { return e != nullptr && e->primitive == &transpose_p(); }
 
-/// A product on CPUs whose left operand is contracted over its rows, as in the gradient of a linear layer's
-/// weights. XLA gives such a product to its library as it is, also where a transposition says the same, and
-/// the library takes longer for it than for a transposed copy. The barrier keeps XLA from undoing the copy.
-/// XLA's older loop emitters copy element by element, which takes longer than what it saves.
-struct TransposedLeft {
-  std::string name, type;
+/// A product in which each operand is contracted over its first dimensions, as in the gradient of a linear
+/// layer's weights: that of a matrix [n, m], transposed, and a matrix [n, k]. XLA gives it to its library as
+/// it is, also where a transposition says the same, and the library takes up to twice its time for others.
+struct ByRows {
+  std::int64_t m, n, k;
+  std::string lhs;  ///< the name of the first matrix, and its shape before it is one of [n, m]
+  Shape lhs_shape;
+  std::string transposed_lhs;  ///< and of its transposition; empty if the program does not have that
 };
-std::optional<TransposedLeft> transposed_left(Lowering& out, const Equation& e) {
+
+std::string reshaped(Lowering& out, const std::string& name, DType dtype, const Shape& from,
+                     const Shape& to) {
+  if (from == to) return name;
+  return out.op("stablehlo.reshape", {{name}}, {{mlir_type(dtype, from)}}, mlir_type(dtype, to));
+}
+
+std::optional<ByRows> by_rows(Lowering& out, const Equation& e) {
   const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1);
-  if (!out.for_cpu() || !out.traits().needs_newer_emitters() || !is_by_rows(e, lhs, rhs)) return std::nullopt;
-  const bool by_columns = dims_of(e.params).lhs_contracting[0] == 0;
-  const std::int64_t n = size(lhs, by_columns ? 0 : 1), m = size(lhs, by_columns ? 1 : 0);
-  if (!repays_transposition(m, n, size(rhs, 1))) return std::nullopt;
-  std::string name = out.operand(e, 0), type = out.operand_type(e, 0);
-  if (by_columns) {
-    const std::string turned = mlir_type(lhs.dtype, {m, n});
-    name = out.op("stablehlo.transpose", {{name}}, {{type}}, turned, "permutation = array<i64: 1, 0>");
-    type = turned;
-  } else if (!is_transpose(out.made_by(e, 0))) {
+  const auto& p = dims_of(e.params);
+  if ((lhs.dtype != DType::kF32 && lhs.dtype != DType::kF64) || out.result_aval(e).dtype != lhs.dtype ||
+      !p.lhs_batch.empty() || lhs.num_elements() == 0 || rhs.num_elements() == 0)
     return std::nullopt;
+  if (lhs.rank() == 2 && rhs.rank() == 2 && p.lhs_contracting == Dimensions{1} &&
+      p.rhs_contracting == Dimensions{0} && is_transpose(out.made_by(e, 0)))
+    return ByRows{size(lhs, 0),
+                  size(lhs, 1),
+                  size(rhs, 1),
+                  out.operand(*out.made_by(e, 0), 0),
+                  {size(lhs, 1), size(lhs, 0)},
+                  out.operand(e, 0)};
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < p.lhs_contracting.size(); ++d) {
+    const auto dimension = static_cast<std::int64_t>(d);
+    if (p.lhs_contracting[d] != dimension || p.rhs_contracting[d] != dimension) return std::nullopt;
+    n *= size(lhs, dimension);
   }
-  return TransposedLeft{out.barrier({name}, {type})[0], type};
+  const std::int64_t m = lhs.num_elements() / n, k = rhs.num_elements() / n;
+  return ByRows{m, n, k, out.operand(e, 0), lhs.shape, ""};
+}
+
+bool repays_onednn(const ByRows& p) {
+  return p.m >= 32 && p.n >= 64 && p.k >= 16 && p.m * p.n * p.k >= 1 << 20;
+}
+
+/// The product of two matrices by oneDNN, if it is installed; or else of a transposed copy, behind a barrier
+/// that keeps XLA from undoing it. XLA's older loop emitters copy element by element, which takes longer than
+/// what it saves.
+std::optional<std::string> lower_by_rows(Lowering& out, const Equation& e, const ByRows& p) {
+  const Aval& rhs = out.operand_aval(e, 1);
+  const DType dtype = rhs.dtype;
+  const bool by_onednn = out.may_call_onednn() && dtype == DType::kF32 && repays_onednn(p) &&
+                         onednn::computes_product(p.m, p.n, p.k);
+  if (!by_onednn && (!out.traits().needs_newer_emitters() || !repays_transposition(p.m, p.n, p.k)))
+    return std::nullopt;
+  const std::string right = reshaped(out, out.operand(e, 1), dtype, rhs.shape, {p.n, p.k}),
+                    right_type = mlir_type(dtype, {p.n, p.k}), left_type = mlir_type(dtype, {p.n, p.m}),
+                    type = mlir_type(dtype, {p.m, p.k});
+  std::string product;
+  const auto left = [&] { return reshaped(out, p.lhs, dtype, p.lhs_shape, {p.n, p.m}); };
+  if (by_onednn) {
+    product = out.onednn_call("operation = \"product\"", {{left(), right}}, {{left_type, right_type}}, type);
+  } else {
+    const std::string turned_type = mlir_type(dtype, {p.m, p.n});
+    std::string turned = p.transposed_lhs;
+    if (turned.empty())
+      turned = out.op("stablehlo.transpose", {{left()}}, {{left_type}}, turned_type,
+                      "permutation = array<i64: 1, 0>");
+    product = out.op("stablehlo.dot_general", {{out.barrier({turned}, {turned_type})[0], right}},
+                     {{turned_type, right_type}}, type,
+                     dimensions_text({1}, {0}, {}, {}, dims_of(e.params).precision));
+  }
+  return reshaped(out, product, dtype, {p.m, p.k}, out.result_aval(e).shape);
 }
 
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   const auto& p = dims_of(e.params);
-  const std::optional<TransposedLeft> left = transposed_left(out, e);
-  const std::string dimensions = fmt::format(
-      "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], rhs_batching_dimensions = "
-      "[{}], "
-      "lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]>{}",
-      fmt::join(p.lhs_batch, ", "), fmt::join(p.rhs_batch, ", "),
-      fmt::join(left ? Dimensions{1} : p.lhs_contracting, ", "), fmt::join(p.rhs_contracting, ", "),
-      precision_attribute(p.precision));
-  if (!left) return {out.op("stablehlo.dot_general", e, dimensions)};
-  const std::string operands[] = {left->name, out.operand(e, 1)},
-                    types[] = {left->type, out.operand_type(e, 1)};
-  return {out.op("stablehlo.dot_general", operands, types, out.result_type(e), dimensions)};
+  if (out.for_cpu()) {
+    if (const std::optional<ByRows> rows = by_rows(out, e)) {
+      if (const auto product = lower_by_rows(out, e, *rows)) return {*product};
+    }
+  }
+  return {
+      out.op("stablehlo.dot_general", e,
+             dimensions_text(p.lhs_contracting, p.rhs_contracting, p.lhs_batch, p.rhs_batch, p.precision))};
 }
 
 }  // namespace

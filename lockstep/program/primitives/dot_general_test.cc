@@ -32,7 +32,7 @@ Products products(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, b
 }
 
 std::size_t barriers(const Products& all, bool for_cpu = true) {
-  const std::string text = lower(all.program, {.for_cpu = for_cpu}).stablehlo;
+  const std::string text = lower(all.program, {.for_cpu = for_cpu, .onednn = false}).stablehlo;
   std::size_t count = 0;
   for (std::size_t at = 0; (at = text.find("optimization_barrier", at)) != text.npos; ++at) ++count;
   return count;
@@ -47,6 +47,42 @@ TEST(DotGeneral, ATransposedLargeMatrix_IsCopiedBeforeTheProduct) {
   EXPECT_EQ(barriers(products(128, 64, 64, DType::kF32), false), 0u);
   // XLA's older loop emitters, which it gets, would copy slowly.
   EXPECT_EQ(barriers(products(128, 64, 64, DType::kF32, false)), 0u);
+}
+
+TEST(DotGeneral, ATransposedLargeMatrix_IsMultipliedByOneDnn_WhereItIsInstalled) {
+  const auto calls = [](const Program& program, const LowerOptions& options) {
+    const std::string text = lower(program, options).stablehlo;
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(onednn::kOneDnnTarget, at)) != text.npos; ++at) ++count;
+    return count;
+  };
+  const std::size_t both = onednn::is_available() ? 2 : 0;
+  EXPECT_EQ(calls(products(256, 64, 64, DType::kF32).program, {}), both);
+  EXPECT_EQ(calls(products(256, 64, 64, DType::kF32, false).program, {}), both);
+  EXPECT_EQ(calls(products(255, 64, 64, DType::kF32).program, {}), 0u);
+  EXPECT_EQ(calls(products(256, 64, 64, DType::kF64).program, {}), 0u);
+  EXPECT_EQ(calls(products(256, 64, 64, DType::kF32).program, {.for_cpu = false}), 0u);
+}
+
+/// As in the gradient of a linear layer's weights over a batch of sequences.
+TEST(DotGeneral, SeveralLeadingDimensions_AreContractedAsOne) {
+  const HostArray x = random({4, 32, 2, 128}, -1, 1, 1, DType::kF32),
+                  y = random({4, 32, 64}, -1, 1, 2, DType::kF32);
+  Builder b("products");
+  const Value left = b.input(x.aval()), right = b.input(y.aval());
+  const Program program =
+      b.finish(std::vector<Value>{lax::dot_general(left, right, {{0, 1}, {0, 1}, {}, {}})});
+  EXPECT_EQ(lower(program, {}).stablehlo.find(onednn::kOneDnnTarget) != std::string::npos,
+            onednn::is_available());
+  const HostArray result = evaluate(program, {x, y})[0];
+  ASSERT_EQ(result.shape, (Shape{2, 128, 64}));
+  for (std::size_t i = 0; i < 256; ++i) {
+    for (std::size_t j = 0; j < 64; ++j) {
+      double sum = 0;
+      for (std::size_t r = 0; r < 128; ++r) sum += x.values[r * 256 + i] * y.values[r * 64 + j];
+      ASSERT_NEAR(result.values[i * 64 + j], sum, 1e-4);
+    }
+  }
 }
 
 TEST(DotGeneral, ATransposedLargeMatrix_GivesTheSumOfProducts) {

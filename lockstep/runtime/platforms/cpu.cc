@@ -9,6 +9,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/ffi_handler.h"
 #include "lockstep/lapack/lapack.h"
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/debug.h"
 #include "lockstep/runtime/callback_calls.h"
@@ -62,6 +63,7 @@ class Cpu : public Platform {
     open_ffi_targets(plugin);
     plugin.register_ffi_handler(ir::kCallbackTarget, "Host", callback_handler());
     plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
+    plugin.register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
   }
 
   pjrt::ClientOptions client_options(const Settings& settings, const Environment&,

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/fail.h"
+#include "lockstep/collectives/ffi_call.h"
+#include "lockstep/onednn/computations.h"
+#include "xla/ffi/api/c_api.h"
+
+namespace lockstep::onednn {
+namespace {
+
+const XLA_FFI_Buffer& buffer(void* argument) { return *static_cast<const XLA_FFI_Buffer*>(argument); }
+
+std::vector<std::int64_t> shape_of(const XLA_FFI_Buffer& buffer) {
+  return {buffer.dims, buffer.dims + buffer.rank};
+}
+
+void execute(const XLA_FFI_CallFrame& frame) {
+  if (!is_available()) {
+    fail(
+        "a compiled program calls oneDNN, which cannot be loaded here: {}. Install libdnnl.so.3 on every "
+        "host "
+        "or on none",
+        description());
+  }
+  const XLA_FFI_Buffer &lhs = buffer(frame.args.args[0]), &rhs = buffer(frame.args.args[1]),
+                       &result = buffer(frame.rets.rets[0]);
+  const auto *x = static_cast<const float*>(lhs.data), *y = static_cast<const float*>(rhs.data);
+  auto* z = static_cast<float*>(result.data);
+  const ForEach for_each = [&frame](std::int64_t count, const std::function<void(std::int64_t)>& piece) {
+    collectives::ffi_for_each(frame, count, piece);
+  };
+  const std::string_view operation = collectives::ffi_text(frame, "operation");
+  if (operation == "product") return multiply(lhs.dims[1], lhs.dims[0], rhs.dims[1], x, y, z, for_each);
+  if (operation != "convolution")
+    fail("a custom call asks for {} of oneDNN, which Lockstep does not call", operation);
+  const auto numbers = [&frame](std::string_view name) { return collectives::ffi_numbers(frame, name); };
+  convolve({.lhs = shape_of(lhs),
+            .rhs = shape_of(rhs),
+            .result = shape_of(result),
+            .lhs_spec = numbers("lhs_spec"),
+            .rhs_spec = numbers("rhs_spec"),
+            .out_spec = numbers("out_spec"),
+            .strides = numbers("strides"),
+            .low = numbers("low"),
+            .high = numbers("high"),
+            .rhs_dilation = numbers("rhs_dilation")},
+           x, y, z, for_each);
+}
+
+XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }
+
+}  // namespace
+
+void* onednn_handler() { return reinterpret_cast<void*>(&handler); }
+
+}  // namespace lockstep::onednn

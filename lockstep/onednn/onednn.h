@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// oneDNN, which computes convolutions on CPUs, and products of a transposed matrix, for which XLA's own
+/// library takes several times as long. It is loaded when the first program that could call it is compiled.
+/// Where it is not installed, XLA computes them.
+namespace lockstep::onednn {
+
+/// The target of the custom calls:
+///   attribute  operation, string: "convolution" or "product"; and the fields of Convolution that are no
+///              shapes, arrays of s64
+///   operands   two arrays of f32, row-major
+///   result     one array of f32, row-major
+/// It computes on XLA's threads. The result does not depend on their number.
+inline constexpr std::string_view kOneDnnTarget = "lockstep_onednn";
+
+/// A convolution as XLA defines it, without groups and without dilation of lhs. The specs are those of
+/// ir::ConvParams (lockstep/program/primitives/convolution.h).
+struct Convolution {
+  std::vector<std::int64_t> lhs, rhs, result;  ///< shapes
+  std::vector<std::int64_t> lhs_spec, rhs_spec, out_spec;
+  std::vector<std::int64_t> strides, low, high, rhs_dilation;  ///< of each spatial dimension
+};
+
+/// Whether oneDNN is installed and has fast code for it. Loads it, once.
+bool computes(const Convolution& convolution);
+
+/// The same for the product of [n, m], transposed, and [n, k].
+bool computes_product(std::int64_t m, std::int64_t n, std::int64_t k);
+
+/// The handler, an `XLA_FFI_Handler*`, for pjrt::Plugin::register_ffi_handler. The execution fails if oneDNN
+/// cannot be loaded.
+void* onednn_handler();
+
+/// Whether oneDNN is installed. Loads it, once.
+bool is_available();
+
+/// "oneDNN 3.2.0", or why it cannot be loaded.
+std::string description();
+
+}  // namespace lockstep::onednn

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/onednn/onednn.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "lockstep/onednn/computations.h"
+#include "lockstep/onednn/library.h"
+
+namespace lockstep::onednn {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
+  for (std::int64_t i = 0; i < count; ++i) piece(i);
+}
+
+/// The last piece first, each on a thread of its own.
+void on_threads(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
+  std::vector<std::jthread> threads;
+  for (std::int64_t i = count; i-- > 0;) threads.emplace_back(piece, i);
+}
+
+std::size_t elements(const Integers& shape) {
+  std::size_t count = 1;
+  for (std::int64_t n : shape) count *= static_cast<std::size_t>(n);
+  return count;
+}
+
+std::vector<float> random(const Integers& shape, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<float> any(-1, 1);
+  std::vector<float> values(elements(shape));
+  for (float& value : values) value = any(engine);
+  return values;
+}
+
+/// Where batch or output features, features and rows and columns are.
+const Integers kChannelsLast = {0, 3, 1, 2}, kChannelsFirst = {0, 1, 2, 3}, kKernelsLast = {3, 2, 0, 1},
+               kBatchLast = {3, 0, 1, 2};
+
+Integers shape_of(const Integers& spec, const Integers& sizes) {
+  Integers shape(spec.size());
+  for (std::size_t i = 0; i < spec.size(); ++i) shape[static_cast<std::size_t>(spec[i])] = sizes[i];
+  return shape;
+}
+
+/// The sizes and strides of an array's dimensions, in the order of the spec.
+struct View {
+  std::int64_t size[4], stride[4];
+  View(const Integers& shape, const Integers& spec) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto d = static_cast<std::size_t>(spec[i]);
+      size[i] = shape[d];
+      stride[i] = 1;
+      for (std::size_t after = d + 1; after < 4; ++after) stride[i] *= shape[after];
+    }
+  }
+  std::int64_t at(std::int64_t a, std::int64_t b, std::int64_t y, std::int64_t x) const {
+    return a * stride[0] + b * stride[1] + y * stride[2] + x * stride[3];
+  }
+};
+
+/// The sums of XLA's definition of a convolution, in f64.
+std::vector<float> expected(const Convolution& c, const std::vector<float>& lhs,
+                            const std::vector<float>& rhs) {
+  const View images(c.lhs, c.lhs_spec), kernels(c.rhs, c.rhs_spec), results(c.result, c.out_spec);
+  std::vector<double> sums(elements(c.result));
+  const auto add = [&](std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t i, std::int64_t j) {
+    const std::int64_t row = y * c.strides[0] + i * c.rhs_dilation[0] - c.low[0],
+                       column = x * c.strides[1] + j * c.rhs_dilation[1] - c.low[1];
+    if (row < 0 || column < 0 || row >= images.size[2] || column >= images.size[3]) return;
+    for (std::int64_t o = 0; o < results.size[1]; ++o) {
+      double* sum = sums.data() + results.at(n, o, y, x);
+      const float *image = lhs.data() + images.at(n, 0, row, column),
+                  *kernel = rhs.data() + kernels.at(o, 0, i, j);
+      for (std::int64_t f = 0; f < kernels.size[1]; ++f)
+        *sum += static_cast<double>(image[f * images.stride[1]]) *
+                static_cast<double>(kernel[f * kernels.stride[1]]);
+    }
+  };
+  for (std::int64_t n = 0; n < results.size[0]; ++n)
+    for (std::int64_t y = 0; y < results.size[2]; ++y)
+      for (std::int64_t x = 0; x < results.size[3]; ++x)
+        for (std::int64_t i = 0; i < kernels.size[2]; ++i)
+          for (std::int64_t j = 0; j < kernels.size[3]; ++j) add(n, y, x, i, j);
+  return {sums.begin(), sums.end()};
+}
+
+/// Of images of size x size with 3 x 3 kernels, or the gradient of such a one by its kernels.
+Convolution of_images(const Integers& images, const Integers& kernels, const Integers& results,
+                      std::int64_t batch, std::int64_t size, std::int64_t features, std::int64_t out_features,
+                      std::int64_t stride, std::int64_t dilation, bool by_kernels) {
+  const std::int64_t window = 2 * dilation + 1, count = (size + 2 - window) / stride + 1;
+  if (!by_kernels) {
+    return {.lhs = shape_of(images, {batch, features, size, size}),
+            .rhs = shape_of(kernels, {out_features, features, 3, 3}),
+            .result = shape_of(results, {batch, out_features, count, count}),
+            .lhs_spec = images,
+            .rhs_spec = kernels,
+            .out_spec = results,
+            .strides = {stride, stride},
+            .low = {1, 1},
+            .high = {1, 1},
+            .rhs_dilation = {dilation, dilation}};
+  }
+  const auto swapped = [](Integers spec) {
+    std::swap(spec[0], spec[1]);
+    return spec;
+  };
+  const std::int64_t read = (count - 1) * stride + 2 * dilation + 1;
+  return {.lhs = shape_of(images, {batch, features, size, size}),
+          .rhs = shape_of(results, {batch, out_features, count, count}),
+          .result = shape_of(kernels, {out_features, features, 3, 3}),
+          .lhs_spec = swapped(images),
+          .rhs_spec = swapped(results),
+          .out_spec = swapped(kernels),
+          .strides = {dilation, dilation},
+          .low = {1, 1},
+          .high = {read - size - 1, read - size - 1},
+          .rhs_dilation = {stride, stride}};
+}
+
+std::vector<float> convolved(const Convolution& c, const std::vector<float>& lhs,
+                             const std::vector<float>& rhs, const ForEach& for_each) {
+  std::vector<float> result(elements(c.result), NAN);
+  convolve(c, lhs.data(), rhs.data(), result.data(), for_each);
+  return result;
+}
+
+TEST(OneDnn, IsFoundInTheBuildTree) { EXPECT_TRUE(is_available()) << description(); }
+
+/// Batches of 17, so that the last piece is smaller; strides that leave pixels unread.
+TEST(OneDnn, Convolutions_AreTheSumsOfTheDefinition_OnAnyThreads) {
+  int count = 0;
+  for (const auto& [images, kernels] :
+       {std::pair(kChannelsLast, kKernelsLast), std::pair(kChannelsFirst, kChannelsFirst),
+        std::pair(kBatchLast, kKernelsLast)}) {
+    for (bool by_kernels : {false, true}) {
+      for (const auto [stride, dilation] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+        const Convolution c =
+            of_images(images, kernels, images, 17, 14, 16, 24, stride, dilation, by_kernels);
+        SCOPED_TRACE(testing::Message() << "order " << images[1] << images[0] << ", stride " << stride
+                                        << ", dilation " << dilation << ", by kernels " << by_kernels);
+        if (!computes(c)) continue;
+        ++count;
+        const std::vector<float> lhs = random(c.lhs, 1), rhs = random(c.rhs, 2), sums = expected(c, lhs, rhs);
+        const std::vector<float> result = convolved(c, lhs, rhs, in_turn);
+        for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(result[i], sums[i], 2e-4) << i;
+        EXPECT_EQ(convolved(c, lhs, rhs, on_threads), result);
+      }
+    }
+  }
+  EXPECT_GE(count, 15) << "oneDNN has no fast code for most of them";
+}
+
+TEST(OneDnn, SmallConvolutions_AndFewImages_AreLeftToXla) {
+  const auto of = [](std::int64_t batch, std::int64_t size) {
+    return of_images(kChannelsLast, kKernelsLast, kChannelsLast, batch, size, 16, 16, 1, 1, false);
+  };
+  EXPECT_TRUE(computes(of(8, 16)));
+  EXPECT_FALSE(computes(of(8, 4)));
+  EXPECT_FALSE(computes(of(1, 64)));
+  Convolution cropped = of(8, 16);
+  cropped.low = {-1, -1};
+  EXPECT_FALSE(computes(cropped));
+}
+
+TEST(OneDnn, AProductOfATransposedMatrix_IsTheSumOfProducts_OnAnyThreads) {
+  for (const auto [m, n, k] : {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16)}) {
+    ASSERT_TRUE(computes_product(m, n, k));
+    const std::vector<float> x = random({n, m}, 3), y = random({n, k}, 4);
+    std::vector<float> result(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), NAN), again = result;
+    multiply(m, n, k, x.data(), y.data(), result.data(), in_turn);
+    multiply(m, n, k, x.data(), y.data(), again.data(), on_threads);
+    EXPECT_EQ(again, result);
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < k; ++j) {
+        double sum = 0;
+        for (std::int64_t r = 0; r < n; ++r)
+          sum += static_cast<double>(x[static_cast<std::size_t>(r * m + i)]) *
+                 static_cast<double>(y[static_cast<std::size_t>(r * k + j)]);
+        ASSERT_NEAR(result[static_cast<std::size_t>(i * k + j)], sum, 1e-4);
+      }
+    }
+  }
+}
+
+/// OpenMP's number of threads belongs to the user's program.
+TEST(OneDnn, ACall_KeepsTheThreadsNumberOfOpenMpThreads) {
+  const Convolution c = of_images(kChannelsLast, kKernelsLast, kChannelsLast, 8, 16, 16, 16, 1, 1, false);
+  ASSERT_TRUE(computes(c));
+  const Library& library = *find_library();
+  library.omp_set_num_threads(3);
+  convolved(c, random(c.lhs, 1), random(c.rhs, 2), in_turn);
+  EXPECT_EQ(library.omp_get_max_threads(), 3);
+}
+
+}  // namespace
+}  // namespace lockstep::onednn
