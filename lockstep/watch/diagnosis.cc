@@ -402,6 +402,9 @@ class Diagnosis {
     stall.declared = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
       return each.reason == Reason::kPhase;
     });
+    stall.ordinary = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
+      return each.reason == Reason::kCompiling;
+    }) && std::ranges::all_of(stall.waiters, [](const Waiters& each) { return each.kind == Kind::kAnswer; });
     return stall;
   }
 

@@ -258,6 +258,20 @@ TEST(Diagnosis, ProcessesAwaitingCompiledCode_BlameTheCompilingProcess) {
   EXPECT_THAT(culprits(stalls[0]), ElementsAre(0));
 }
 
+/// As in an ordinary first step; a wait in a collective for a process that compiles is none.
+TEST(Diagnosis, WhenAllAwaitCompiledCode_IsReportedAfterAMinuteAsWaiting) {
+  const auto of = [](Kind kind, double seconds) {
+    const std::vector all = {doing(0, Kind::kCompile, "step"), waiting(1, {0}, 0, seconds, kind),
+                             waiting(2, {0}, 0, seconds, Kind::kAnswer)};
+    const auto stalls = diagnose(all);
+    EXPECT_THAT(stalls, SizeIs(1));
+    return std::pair(stalls[0].long_enough(), describe(stalls[0], all).substr(0, 7));
+  };
+  EXPECT_EQ(of(Kind::kAnswer, 59), std::pair(false, std::string("waiting")));
+  EXPECT_EQ(of(Kind::kAnswer, 61), std::pair(true, std::string("waiting")));
+  EXPECT_EQ(of(Kind::kCollective, 12), std::pair(true, std::string("stalled")));
+}
+
 // The parts come to process 0, whose word the others wait for.
 TEST(Diagnosis, AJointSave_BlamesTheProcessStillSaving) {
   const auto answer = [](int process, int from) {

@@ -9,6 +9,7 @@
 namespace lockstep::watch {
 namespace {
 
+constexpr double kLongCompilation = 60;
 constexpr std::size_t kShown = 4;  ///< Of a kind, in a message.
 
 /// "no bytes are confirmed between host a and host b for 11 s (processes 0, 2): ...". Without confirmations,
@@ -48,7 +49,7 @@ std::string describe_links(const std::vector<BrokenLink>& links, std::span<const
 bool Stall::long_enough(double least_seconds) const {
   double usual = 0;
   for (const Waiters& each : waiters) usual = std::max(usual, each.usual_seconds);
-  return seconds >= std::max(least_seconds, 20 * usual);
+  return seconds >= std::max({least_seconds, 20 * usual, ordinary ? kLongCompilation : 0.0});
 }
 
 std::set<int> Stall::awaited() const {
@@ -103,8 +104,8 @@ std::string describe(const Stall& stall, std::span<const ProcessReport> reports)
   }
   if (stall.waiters.size() > kShown)
     who += fmt::format("; and in {} other places", stall.waiters.size() - kShown);
-  std::string head =
-      fmt::format("{} for {:.0f} s: {}", stall.declared ? "waiting" : "stalled", stall.seconds, who);
+  std::string head = fmt::format(
+      "{} for {:.0f} s: {}", stall.declared || stall.ordinary ? "waiting" : "stalled", stall.seconds, who);
   if (stall.awaited().empty())
     return fmt::format("{}; all have launched the same: their devices compute, or do not reach each other",
                        head);

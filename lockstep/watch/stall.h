@@ -41,8 +41,10 @@ struct Stall {
   std::vector<BrokenLink> links;  ///< what stops the others, if it is the network
   double seconds = 0;             ///< the longest wait
   bool declared = false;          ///< all culprits are in phases named by the user, or there are none
+  bool ordinary = false;          ///< all wait for what the culprits compile for them, as in a first step
 
-  /// Whether a message is due: after max(10 s, 20 times the usual duration of the launch).
+  /// Whether a message is due: after max(10 s, 20 times the usual duration of the launch); an ordinary one
+  /// after a minute at the earliest.
   bool long_enough(double least_seconds = 10) const;
   /// The processes that block the others: the culprits, those of the ring, and those at the ends of broken
   /// links, which are no causes but must be named. Empty if all processes of a mesh have launched the same
