@@ -18,6 +18,7 @@
 
 #include "cli/base/descriptors.h"
 #include "cli/children/core_shares.h"
+#include "lockstep/base/cores.h"
 
 namespace lockstep::cli {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/children/core_shares.h"
 
-#include <fmt/format.h>
 #include <hwloc.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
+
+#include "lockstep/base/cores.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,38 +25,7 @@ std::vector<int> cores_by_neighbourhood() {
   return cores;
 }
 
-constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
-
-// The cores that this process may run on; empty where the kernel does not tell.
-CoreMask allowed_cores() {
-  // The kernel wants room for all the cores it could have.
-  for (CoreMask mask(16); mask.size() <= 1 << 16; mask.assign(2 * mask.size(), 0)) {
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, reinterpret_cast<cpu_set_t*>(mask.data())) == 0) return mask;
-    if (errno != EINVAL) break;
-  }
-  return {};
-}
-
 }  // namespace
-
-CoreMask to_mask(const std::vector<int>& cores) {
-  CoreMask mask;
-  for (const int core : cores) {
-    const std::size_t word = static_cast<std::size_t>(core) / kWordBits;
-    if (mask.size() <= word) mask.resize(word + 1);
-    mask[word] |= 1UL << (static_cast<std::size_t>(core) % kWordBits);
-  }
-  return mask;
-}
-
-std::vector<int> from_mask(const CoreMask& mask) {
-  std::vector<int> cores;
-  for (std::size_t core = 0; core < mask.size() * kWordBits; ++core) {
-    if ((mask[core / kWordBits] >> (core % kWordBits) & 1) != 0) cores.push_back(static_cast<int>(core));
-  }
-  return cores;
-}
 
 std::vector<int> usable_cores() {
   const std::vector<int> allowed = from_mask(allowed_cores());  // in rising order
@@ -80,18 +48,6 @@ std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, int num
         cores[static_cast<std::size_t>(i * count / steps)]);
   }
   return shares;
-}
-
-std::string name_cores(const std::vector<int>& cores) {
-  std::string names;
-  for (std::size_t i = 0; i < cores.size(); ++i) {
-    std::size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    if (!names.empty()) names += ',';
-    names += last > i ? fmt::format("{}-{}", cores[i], cores[last]) : fmt::format("{}", cores[i]);
-    i = last;
-  }
-  return names;
 }
 
 int threads_per_process(int num_cores, int num_processes, std::optional<double> quota) {

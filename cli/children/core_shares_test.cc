@@ -44,24 +44,12 @@ TEST(ThreadsPerProcess, IsNoMoreThanTheQuotaGives) {
   EXPECT_EQ(threads_per_process(4, 2, 64.0), 2);
 }
 
-TEST(CoreMask, HoldsCoreNumbersAbove1023) {
-  const std::vector<int> cores = {0, 63, 64, 1023, 1024, 4095};
-  EXPECT_EQ(from_mask(to_mask(cores)), cores);
-  EXPECT_THAT(from_mask({}), IsEmpty());
-}
-
 TEST(UsableCores, AreThoseOfThisProcess) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   const std::vector<int> cores = usable_cores();
   EXPECT_EQ(static_cast<int>(cores.size()), CPU_COUNT(&allowed));
   for (int core : cores) EXPECT_TRUE(CPU_ISSET(core, &allowed));
-}
-
-TEST(NameCores, WritesConsecutiveCoresAsARange) {
-  EXPECT_EQ(name_cores({}), "");
-  EXPECT_EQ(name_cores({3}), "3");
-  EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/base/signals.h"
 #include "cli/children/core_shares.h"
 #include "cli/hosts/job_variables.h"
+#include "lockstep/base/cores.h"
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/watch/memory.h"
@@ -61,6 +62,8 @@ void LocalHost::start(const HostJob& job) {
       if (!shares.empty()) child.cores = shares[place];
       const int threads = shares.empty() || limited ? even_share : static_cast<int>(shares[place].size());
       auto variables = on_host(process.variables, place, job.on_host, threads);
+      // Not those of a job around this one.
+      variables[kHostCoresVariable] = shares.empty() ? "" : name_cores(cores);
       child.inherited = collector_.add(process.number);
       if (child.inherited < 0 && !std::exchange(unwatched_, true))
         listener_.remark(

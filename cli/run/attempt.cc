@@ -19,6 +19,7 @@
 #include "cli/run/attempt_impl.h"
 #include "cli/run/trace_request.h"
 #include "cli/trace/trace_command.h"
+#include "lockstep/base/cores.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"

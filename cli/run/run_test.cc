@@ -16,6 +16,7 @@
 #include "cli/children/core_shares.h"
 #include "cli/hosts/job_variables.h"
 #include "cli/testing/tool.h"
+#include "lockstep/base/cores.h"
 #include "lockstep/base/cpu_quota.h"
 #include "lockstep/base/error.h"
 #include "lockstep/coordination/client/client.h"
@@ -96,6 +97,19 @@ TEST(Run, VariablesGivenByX_OverrideInheritedOnes) {
 
 TEST(Run, AnEmptyInterface_IsIgnored) {
   EXPECT_EQ(lockstep({"run", "-n", "1", "--interface", "", "--", "true"}).exit_code, 0);
+}
+
+/// A job that binds no process hides the cores of the job around it.
+TEST(Run, BoundProcesses_AreToldTheCoresOfAllProcessesOfTheHost) {
+  const std::vector<int> cores = usable_cores();
+  const Words script = shell("echo cores: $LOCKSTEP_HOST_CORES.");
+  if (!share_cores(cores, 2).empty()) {
+    EXPECT_THAT(lockstep(Words{"run", "-n", "2"} + script).log,
+                HasSubstr("cores: " + name_cores(cores) + "."));
+  }
+  const auto unbound =
+      lockstep(Words{"run", "-n", "2", "--no-bind"} + script, {{"LOCKSTEP_HOST_CORES", "0-99"}});
+  EXPECT_THAT(unbound.log, HasSubstr("cores: ."));
 }
 
 TEST(Run, Cores_AreDividedAmongTheProcesses) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/cores.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/kept.h"
@@ -138,6 +139,8 @@ class Compilation {
   }
 
   std::shared_ptr<pjrt::Executable> compiled() {
+    // XLA's compiler starts a thread for each core that the thread of its first call may use.
+    const OnHostCores while_others_wait;
     try {
       return client_.compile(program_.stablehlo, options_);
     } catch (const PjrtError& refused) {
