@@ -140,13 +140,13 @@ class Lowering {
   /// equation. `config` is the text of further attributes, ", name = 1 : i64, …".
   Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
 
-  /// Whether the program may call oneDNN, if it is installed: on CPUs.
-  bool may_call_onednn() const { return onednn_; }
+  /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with two operands, their names with what they are.
+  /// `config` is the text of its attributes. f16 and bf16 are computed in f32.
+  std::string onednn_call(std::string_view config,
+                          const std::array<std::pair<std::string, Aval>, 2>& operands, const Aval& result);
 
-  /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with two operands. `config` is the text of its
-  /// attributes.
-  std::string onednn_call(std::string_view config, std::span<const std::string> operands,
-                          std::span<const std::string> operand_types, const std::string& result_type);
+  /// Whether the program may call oneDNN for operands of this dtype and such a result.
+  bool onednn_takes(DType operands, DType result) const;
 
   /// Writes the equations of a program inside an equation, for inputs with these names; returns its outputs'
   /// names.

@@ -323,12 +323,30 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
   return several(name, count);
 }
 
-std::string Lowering::onednn_call(std::string_view config, std::span<const std::string> operands,
-                                  std::span<const std::string> operand_types,
-                                  const std::string& result_type) {
-  return op("stablehlo.custom_call", operands, operand_types, result_type,
-            fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{{}}}",
-                        onednn::kOneDnnTarget, config));
+std::string Lowering::onednn_call(std::string_view config,
+                                  const std::array<std::pair<std::string, Aval>, 2>& operands,
+                                  const Aval& result) {
+  const auto converted = [this](const std::string& name, DType from, DType to, const Shape& shape) {
+    if (from == to) return name;
+    return op("stablehlo.convert", {{name}}, {{mlir_type(from, shape)}}, mlir_type(to, shape));
+  };
+  Names names, types;
+  for (const auto& [name, aval] : operands) {
+    names.push_back(converted(name, aval.dtype, DType::kF32, aval.shape));
+    types.push_back(mlir_type(DType::kF32, aval.shape));
+  }
+  const std::string computed =
+      op("stablehlo.custom_call", names, types, mlir_type(DType::kF32, result.shape),
+         fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{{}}}",
+                     onednn::kOneDnnTarget, config));
+  return converted(computed, DType::kF32, result.dtype, result.shape);
+}
+
+bool Lowering::onednn_takes(DType operands, DType result) const {
+  const auto is_taken = [](DType dtype) {
+    return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  };
+  return onednn_ && is_taken(operands) && is_taken(result);
 }
 
 }  // namespace lockstep::ir

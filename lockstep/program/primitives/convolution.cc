@@ -354,21 +354,18 @@ double conv_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, c
 std::optional<std::string> onednn_call(Lowering& out, const Equation& e, const ConvParams& p) {
   const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1), &result = out.result_aval(e);
   const auto is_one = [](std::int64_t n) { return n == 1; };
-  if (!out.may_call_onednn() || lhs.dtype != DType::kF32 || result.dtype != DType::kF32 ||
-      p.feature_group_count != 1 || p.batch_group_count != 1 ||
+  if (!out.onednn_takes(lhs.dtype, result.dtype) || p.feature_group_count != 1 || p.batch_group_count != 1 ||
       !std::ranges::all_of(p.lhs_dilation, is_one) || lhs.num_elements() == 0 || result.num_elements() == 0 ||
       !onednn::computes({lhs.shape, rhs.shape, result.shape, p.lhs_spec, p.rhs_spec, p.out_spec,
                          p.window_strides, p.padding_low, p.padding_high, p.rhs_dilation}))
     return std::nullopt;
-  const std::string operands[] = {out.operand(e, 0), out.operand(e, 1)},
-                    types[] = {out.operand_type(e, 0), out.operand_type(e, 1)};
   return out.onednn_call(
       fmt::format("operation = \"convolution\", lhs_spec = {}, rhs_spec = {}, out_spec = {}, strides = {}, "
                   "low = {}, high = {}, rhs_dilation = {}",
                   mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
                   mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
                   mlir_array(p.rhs_dilation)),
-      operands, types, out.result_type(e));
+      {{{out.operand(e, 0), lhs}, {out.operand(e, 1), rhs}}}, result);
 }
 
 /// The operand after its padding, where XLA's CPU compiler needs that; the padding is taken out of `p`. The

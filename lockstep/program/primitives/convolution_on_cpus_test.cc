@@ -157,37 +157,55 @@ TEST(ConvolutionOnCpus, InEveryForm_GivesTheSumsOfItsDefinition) {
   }
 }
 
-/// A convolution of 8 images with so many multiplications that oneDNN repays its call.
-Program large(DType dtype, std::int64_t groups, HostArray* lhs = nullptr, HostArray* rhs = nullptr) {
-  const HostArray x = random({8, 12, 12, 16}, -1, 1, 1, dtype),
-                  w = random({3, 3, 16 / groups, 16}, -1, 1, 2, dtype);
-  if (lhs != nullptr) *lhs = x, *rhs = w;
-  Builder b("large");
-  ConvParams p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, kSpecs[0].lhs, kSpecs[0].rhs, kSpecs[0].out};
-  p.feature_group_count = groups;
-  const Value lhs_value = b.input(x.aval()), rhs_value = b.input(w.aval());
-  return b.finish(std::vector<Value>{lax::conv_general_dilated(lhs_value, rhs_value, p)});
+/// Multiples of 1/64, which each floating dtype of 16 bits holds.
+HostArray fractions(const Shape& shape, int seed) {
+  HostArray array = random(shape, -1, 1, seed, DType::kF32);
+  for (double& value : array.values) value = std::round(64 * value) / 64;
+  return array;
 }
 
-TEST(ConvolutionOnCpus, OfF32WithoutGroups_CallsOneDnn_WhereItIsInstalled) {
-  const auto calls = [](const Program& program, const LowerOptions& options) {
-    return lower(program, options).stablehlo.find(onednn::kOneDnnTarget) != std::string::npos;
+/// A convolution in this dtype of 8 images with so many multiplications that oneDNN repays its call. The
+/// inputs and the result are of f32.
+struct Large {
+  HostArray lhs = fractions({8, 12, 12, 16}, 1), rhs;
+  Program program;
+
+  explicit Large(DType dtype, std::int64_t groups = 1) : rhs(fractions({3, 3, 16 / groups, 16}, 2)) {
+    Builder b("large");
+    ConvParams p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, kSpecs[0].lhs, kSpecs[0].rhs, kSpecs[0].out};
+    p.feature_group_count = groups;
+    const auto converted = [](const Value& x, DType to) {
+      return x.aval().dtype == to ? x : lax::convert_element_type(x, to);
+    };
+    const Value x = converted(b.input(lhs.aval()), dtype), w = converted(b.input(rhs.aval()), dtype);
+    program = b.finish(std::vector<Value>{converted(lax::conv_general_dilated(x, w, p), DType::kF32)});
+  }
+};
+
+TEST(ConvolutionOnCpus, OfFloatsWithoutGroups_CallsOneDnn_WhereItIsInstalled) {
+  const auto calls = [](const Large& large, const LowerOptions& options) {
+    return lower(large.program, options).stablehlo.find(onednn::kOneDnnTarget) != std::string::npos;
   };
-  EXPECT_EQ(calls(large(DType::kF32, 1), {}), onednn::is_available());
-  EXPECT_FALSE(calls(large(DType::kF32, 1), {.onednn = false}));
-  EXPECT_FALSE(calls(large(DType::kF32, 1), {.for_cpu = false}));
-  EXPECT_FALSE(calls(large(DType::kF64, 1), {}));
-  EXPECT_FALSE(calls(large(DType::kBF16, 1), {}));
-  EXPECT_FALSE(calls(large(DType::kF32, 2), {}));
+  EXPECT_EQ(calls(Large(DType::kF32), {}), onednn::is_available());
+  EXPECT_FALSE(calls(Large(DType::kF32), {.onednn = false}));
+  EXPECT_FALSE(calls(Large(DType::kF32), {.for_cpu = false}));
+  EXPECT_FALSE(calls(Large(DType::kF64), {}));
+  EXPECT_EQ(calls(Large(DType::kBF16), {}), onednn::is_available());
+  EXPECT_EQ(calls(Large(DType::kF16), {}), onednn::is_available());
+  EXPECT_FALSE(calls(Large(DType::kI32), {}));
+  EXPECT_FALSE(calls(Large(DType::kF32, 2), {}));
 }
 
-TEST(ConvolutionOnCpus, ByOneDnn_GivesWhatXlaGives) {
-  HostArray x, w;
-  const Program program = large(DType::kF32, 1, &x, &w), exact = large(DType::kF64, 1);
-  const std::vector<double> result = evaluate(program, {x, w})[0].values;
-  x.dtype = w.dtype = DType::kF64;
-  const std::vector<double> expected = evaluate(exact, {x, w})[0].values;
-  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(result[i], expected[i], 1e-5);
+/// Those of f16 and bf16 are sums in f32, rounded once.
+TEST(ConvolutionOnCpus, ByOneDnn_GivesTheSumsOfF64_InTheDTypesPrecision) {
+  const Large exact(DType::kF64);
+  const std::vector<double> expected = evaluate(exact.program, {exact.lhs, exact.rhs})[0].values;
+  for (const auto& [dtype, precision] :
+       {std::pair(DType::kF32, 5e-6), std::pair(DType::kF16, 0x1p-11), std::pair(DType::kBF16, 0x1p-8)}) {
+    const std::vector<double> result = evaluate(Large(dtype).program, {exact.lhs, exact.rhs})[0].values;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(result[i], expected[i], precision * std::max(1.0, std::abs(expected[i]))) << name(dtype);
+  }
 }
 
 TEST(ConvolutionOnCpus, WithGroups_IsNoProduct) {

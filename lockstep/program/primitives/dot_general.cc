@@ -284,9 +284,7 @@ std::string reshaped(Lowering& out, const std::string& name, DType dtype, const 
 std::optional<ByRows> by_rows(Lowering& out, const Equation& e) {
   const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1);
   const auto& p = dims_of(e.params);
-  if ((lhs.dtype != DType::kF32 && lhs.dtype != DType::kF64) || out.result_aval(e).dtype != lhs.dtype ||
-      !p.lhs_batch.empty() || lhs.num_elements() == 0 || rhs.num_elements() == 0)
-    return std::nullopt;
+  if (!p.lhs_batch.empty() || lhs.num_elements() == 0 || rhs.num_elements() == 0) return std::nullopt;
   if (lhs.rank() == 2 && rhs.rank() == 2 && p.lhs_contracting == Dimensions{1} &&
       p.rhs_contracting == Dimensions{0} && is_transpose(out.made_by(e, 0)))
     return ByRows{size(lhs, 0),
@@ -314,18 +312,21 @@ bool repays_onednn(const ByRows& p) {
 /// what it saves.
 std::optional<std::string> lower_by_rows(Lowering& out, const Equation& e, const ByRows& p) {
   const Aval& rhs = out.operand_aval(e, 1);
-  const DType dtype = rhs.dtype;
-  const bool by_onednn = out.may_call_onednn() && dtype == DType::kF32 && repays_onednn(p) &&
-                         onednn::computes_product(p.m, p.n, p.k);
-  if (!by_onednn && (!out.traits().needs_newer_emitters() || !repays_transposition(p.m, p.n, p.k)))
-    return std::nullopt;
+  const DType dtype = rhs.dtype, of_result = out.result_aval(e).dtype;
+  const bool by_onednn =
+      out.onednn_takes(dtype, of_result) && repays_onednn(p) && onednn::computes_product(p.m, p.n, p.k);
+  const bool by_copy = (dtype == DType::kF32 || dtype == DType::kF64) && of_result == dtype &&
+                       out.traits().needs_newer_emitters() && repays_transposition(p.m, p.n, p.k);
+  if (!by_onednn && !by_copy) return std::nullopt;
   const std::string right = reshaped(out, out.operand(e, 1), dtype, rhs.shape, {p.n, p.k}),
                     right_type = mlir_type(dtype, {p.n, p.k}), left_type = mlir_type(dtype, {p.n, p.m}),
                     type = mlir_type(dtype, {p.m, p.k});
   std::string product;
   const auto left = [&] { return reshaped(out, p.lhs, dtype, p.lhs_shape, {p.n, p.m}); };
   if (by_onednn) {
-    product = out.onednn_call("operation = \"product\"", {{left(), right}}, {{left_type, right_type}}, type);
+    product = out.onednn_call("operation = \"product\"",
+                              {{{left(), {dtype, {p.n, p.m}}}, {right, {dtype, {p.n, p.k}}}}},
+                              {of_result, {p.m, p.k}});
   } else {
     const std::string turned_type = mlir_type(dtype, {p.m, p.n});
     std::string turned = p.transposed_lhs;
@@ -336,7 +337,7 @@ std::optional<std::string> lower_by_rows(Lowering& out, const Equation& e, const
                      {{turned_type, right_type}}, type,
                      dimensions_text({1}, {0}, {}, {}, dims_of(e.params).precision));
   }
-  return reshaped(out, product, dtype, {p.m, p.k}, out.result_aval(e).shape);
+  return reshaped(out, product, of_result, {p.m, p.k}, out.result_aval(e).shape);
 }
 
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
