@@ -16,19 +16,23 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PINNED = ["jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8"]
 
 
-def jax_python(folder=ROOT / "build" / "compare_jax" / "venv"):
-    """The interpreter of a virtual environment in `folder` with the pinned JAX, made where it is not there yet. A link
-    is replaced, and what it led to spared."""
+def python_with(packages, folder):
+    """The interpreter of a virtual environment in `folder` with these packages, made where it is not there yet. A link is
+    replaced, and what it led to spared."""
     python, stamp = folder / "bin" / "python", folder / "pinned"
-    if folder.is_symlink() or not (stamp.exists() and stamp.read_text().split() == PINNED):
-        print(f"making {folder} with {' '.join(PINNED)}", file=sys.stderr)
+    if folder.is_symlink() or not (stamp.exists() and stamp.read_text().split() == packages):
+        print(f"making {folder} with {' '.join(packages)}", file=sys.stderr)
         if folder.is_symlink():
             folder.unlink()
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PINNED],
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
                        check=True)
-        stamp.write_text("\n".join(PINNED))
+        stamp.write_text("\n".join(packages))
     return str(python)
+
+
+def jax_python(folder=ROOT / "build" / "compare_jax" / "venv"):
+    return python_with(PINNED, folder)
 
 
 def free_port():

@@ -10,8 +10,13 @@
 namespace lockstep::onednn {
 namespace {
 
-/// Rows of the result that a thread computes at once. The pieces depend on the shapes only.
-constexpr std::int64_t kRows = 512;
+/// Rows of the result that a thread computes at once: a quarter, but so many that what each piece does with
+/// the whole second matrix is small beside the multiplications. The pieces depend on the shapes only. Pieces
+/// of columns, and of 1,024 rows, take longer than those of 512.
+std::int64_t rows_of_a_piece(std::int64_t m) {
+  constexpr std::int64_t kFewest = 64, kMost = 512, kVector = 16;
+  return std::clamp((m / 4 + kVector - 1) / kVector * kVector, kFewest, kMost);
+}
 
 struct Sizes {
   std::int64_t m, n, k;  ///< [n, m], transposed, times [n, k]
@@ -48,15 +53,16 @@ const Plan* plan_of(const Library& library, const Sizes& sizes) {
 bool computes_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   const Library* library = find_library();
   if (library == nullptr) return false;
-  return plan_of(*library, {m, n, k, std::min(m, kRows)}) != nullptr;
+  return plan_of(*library, {m, n, k, std::min(m, rows_of_a_piece(m))}) != nullptr;
 }
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* lhs, const float* rhs,
               float* result, const ForEach& for_each) {
   const Library& library = *find_library();
-  for_each((m + kRows - 1) / kRows, [&](std::int64_t i) {
+  const std::int64_t most = rows_of_a_piece(m);
+  for_each((m + most - 1) / most, [&](std::int64_t i) {
     const OneThread one(library);
-    const std::int64_t first = i * kRows, rows = std::min(kRows, m - first);
+    const std::int64_t first = i * most, rows = std::min(most, m - first);
     const Plan* plan = plan_of(library, {m, n, k, rows});
     if (plan == nullptr)
       fail("{} has no code on this machine for a product of a compiled program", library.description);
