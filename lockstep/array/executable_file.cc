@@ -151,7 +151,8 @@ class ExecutableFile {
     lowered.counted = {program.flops(), program.bytes_accessed()};
     lowered.fingerprint = program.fingerprint();
     lowered.takes_position = program.takes_position();
-    lowered.traits = {program.transposes(), program.loops(), program.running(), program.padding()};
+    lowered.traits = {program.transposes(), program.loops(), program.running(), program.padding(),
+                      program.fft()};
     lowered.native_collectives = program.native_collectives();
     for (const proto::Collective& each : program.collectives())
       lowered.collectives.push_back(read_collective(each));
@@ -198,6 +199,7 @@ class ExecutableFile {
     out.set_loops(lowered.traits.loops);
     out.set_running(lowered.traits.running);
     out.set_padding(lowered.traits.padding);
+    out.set_fft(lowered.traits.fft);
     out.set_native_collectives(lowered.native_collectives);
     if (is_anywhere(lowered)) {
       meshes_.push_back(*lowered.mesh);

@@ -13,6 +13,7 @@
 #include "lockstep/base/named_scope.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
+#include "lockstep/program/primitives/fft.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/program/primitives/window.h"
 #include "lockstep/program/uses.h"
@@ -100,6 +101,12 @@ bool has_running(const Program& program) {
   return has;
 }
 
+bool has_fft(const Program& program) {
+  bool has = false;
+  for_each_equation(program, [&](const Equation& equation) { has = has || equation.primitive == &fft_p(); });
+  return has;
+}
+
 }  // namespace
 
 std::string mlir_type(DType dtype, const Shape& shape) {
@@ -164,7 +171,8 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       for_cpu_(options.for_cpu),
       lapack_(options.for_cpu && options.lapack),
       onednn_(options.for_cpu && options.onednn),
-      traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program)},
+      traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program),
+              has_fft(program)},
       donated_(options.donated) {}
 
 const std::string& Lowering::operand(const Equation& equation, std::size_t i) const {

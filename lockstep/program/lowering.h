@@ -54,6 +54,7 @@ struct CodeTraits {
   bool loops = false;    ///< contains a program that runs more than once
   bool running = false;  ///< has a running sum, product, maximum, minimum or logarithm of sums
   bool padding = false;  ///< a program that runs more than once pads a large array by little, as stencils do
+  bool fft = false;      ///< has a Fourier transform, which waits for other threads of XLA's pool
 
   /// Whether XLA's older loop emitters would make slow code of it.
   bool needs_newer_emitters() const { return transposes || loops || running || padding; }

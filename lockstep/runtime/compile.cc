@@ -30,7 +30,12 @@ pjrt::CompileOptions compile_options(const ir::LoweredProgram& program, const Co
   const Runtime& runtime = Runtime::get();
   pjrt::CompileOptions options = runtime.platform().compile_options(program, asked);
   // The order of the sums in a matrix product depends on the number of threads that share it.
-  if (runtime.reproducible_sums()) options.xla_options.try_emplace("xla_cpu_multi_thread_eigen", false);
+  // And on CPUs a Fourier transform blocks its thread of XLA's pool until others have done parts of it. With
+  // several devices these may all be in collectives, which wait for this device.
+  const bool may_block =
+      program.traits.fft && !runtime.platform().makes_collectives() && runtime.local_devices().size() > 1;
+  if (may_block || runtime.reproducible_sums())
+    options.xla_options.try_emplace("xla_cpu_multi_thread_eigen", false);
   return options;
 }
 

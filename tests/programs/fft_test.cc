@@ -67,6 +67,14 @@ TEST(SplitFft, AndItsInverse_NeedAnAllToAllForEachSplitDimension) {
   EXPECT_THAT(pencils, all_to_alls);
 }
 
+/// A transform of XLA waits for other threads of its pool, and those may all be in collectives, which wait
+/// for the transform's device. Such a program hung.
+TEST(SplitFft, OfLargeArrays_OnSeveralDevicesOfAProcess_DoNotWaitForEachOther) {
+  const Array x = device_put(waves({128, 128, 64}), NamedSharding(line_mesh(), P("x")));
+  auto there_and_back = jit([](const Array& a) { return fft::irfftn(fft::rfftn(a)); });
+  for (int i = 0; i < 10; ++i) EXPECT_LT(max(abs(there_and_back(x) - x)).item<double>(), 1e-5);
+}
+
 TEST(SplitFft, OfABatch_ExchangesNothing) {
   EXPECT_THAT(
       exchanged([](const Array& a) { return fft::fft2(a); }, complex_waves({8, 6, 5}), line_mesh(), P("x")),
