@@ -106,6 +106,17 @@ def run(commands, timeout):
     return started, measurements
 
 
+def try_run(name, commands, timeout, failures):
+    """The measurements of `run`; None if it fails, which is said and added to `failures`."""
+    print(name, file=sys.stderr)
+    try:
+        return run(commands, timeout)[1]
+    except RuntimeError as error:
+        failures.append(f"{name}: {error}")
+        print(f"FAILED {failures[-1]}", file=sys.stderr)
+        return None
+
+
 class Mpi:
     """An MPI with its own compiler and launcher."""
 

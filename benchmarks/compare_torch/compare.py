@@ -15,7 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from comparing import free_port, human, print_table, python_with, run, warn_if_busy  # noqa: E402
+from comparing import free_port, human, print_table, python_with, try_run, warn_if_busy  # noqa: E402
 
 PINNED = ["torch==2.11.0", "transformers==5.24.0", "numpy==2.4.6"]
 PLACES = ("1 core", "2 threads", "2 processes")
@@ -52,14 +52,9 @@ class Samples:
         self.options, self.of, self.failures = options, {}, []
 
     def take(self, side, what, place, count):
-        print(f"{what}, {place}, {side}", file=sys.stderr)
-        try:
-            _, found = run(commands_of(side, what, place, count, self.options), self.options.timeout)
-        except RuntimeError as error:
-            self.failures.append(f"{what}, {place}, {side}: {error}")
-            print(f"FAILED {self.failures[-1]}", file=sys.stderr)
-            return
-        for each in found:
+        found = try_run(f"{what}, {place}, {side}", commands_of(side, what, place, count, self.options),
+                        self.options.timeout, self.failures)
+        for each in found or []:
             self.of.setdefault((side, place, each["measure"]), []).append(each)
 
     def median(self, side, place, measure, field):

@@ -167,7 +167,7 @@ void parts_of_models(int calls) {
   };
   measure("causal attention [8,128,8,32], 4 key heads", calls, attention, q, k);
   measure(
-      "gradient of its squares by the queries", calls,
+      "causal attention, by the queries", calls,
       [=](const Array& q, const Array& k) {
         return ls::grad([&](const Array& q) { return ls::sum(ls::square(attention(q, k))); })(q);
       },
@@ -249,7 +249,7 @@ void convolutions(int calls) {
   const Array x = normal(0, {32, 32, 32, 16});
   measure("max_pool [32,32,32,16], 3 x 3, stride 2", calls, pool, x);
   measure(
-      "gradient of its sum", calls,
+      "max_pool, by the pictures", calls,
       [=](const Array& x) { return ls::grad([&](const Array& x) { return ls::sum(pool(x)); })(x); }, x);
 }
 

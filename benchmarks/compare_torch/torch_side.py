@@ -143,7 +143,7 @@ def parts_of_models(calls):
     @torch.enable_grad()
     def gradient_of_attention():
         (attention(q.detach().requires_grad_()) ** 2).sum().backward()
-    measure("gradient of its squares by the queries", calls, gradient_of_attention)
+    measure("causal attention, by the queries", calls, gradient_of_attention)
     h = torch.randn(1024, 688)
     measure("silu(h) h, [1024,688]", calls, lambda: F.silu(h) * h)
     measure("rms_norm [1024,256]", calls, lambda: F.rms_norm(x, (256,)))
@@ -178,7 +178,7 @@ def convolutions(calls):
     @torch.enable_grad()
     def gradient():
         F.max_pool2d(x.detach().requires_grad_(), 3, 2, 1).sum().backward()
-    measure("gradient of its sum", calls, gradient)
+    measure("max_pool, by the pictures", calls, gradient)
 
 
 def generate(calls):

@@ -15,7 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from comparing import human, jax_commands, jax_python, print_table, run, warn_if_busy  # noqa: E402
+from comparing import human, jax_commands, jax_python, print_table, try_run, warn_if_busy  # noqa: E402
 
 SIDES = ("Lockstep, RowBlocks", "Lockstep, BCSR", "JAX, BCSR", "C++")
 
@@ -68,12 +68,8 @@ def main():
                     commands = commands_of(side, options, processes, arguments)
                     if commands is None:
                         continue
-                    print(f"{name}, {side}", file=sys.stderr)
-                    try:
-                        _, found = run(commands, options.timeout)
-                    except RuntimeError as error:
-                        failures.append(f"{name}, {side}: {error}")
-                        print(f"FAILED {failures[-1]}", file=sys.stderr)
+                    found = try_run(f"{name}, {side}", commands, options.timeout, failures)
+                    if found is None:
                         continue
                     samples.setdefault(side, []).append(found[0]["median_us"])
                     sums[side] = found[0]["sum"]

@@ -9,22 +9,6 @@
 
 namespace lockstep {
 
-namespace internal {
-
-std::vector<std::int64_t> row_major_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
-std::vector<std::int64_t> column_major_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * shape[d - 1];
-  return strides;
-}
-
-}  // namespace internal
-
 HostView::HostView(const void* data, DType dtype, Shape shape, const std::vector<std::int64_t>* strides,
                    const CallSite& site)
     : data_(data), dtype_(dtype), shape_(std::move(shape)) {

@@ -11,16 +11,9 @@
 
 #include "lockstep/array/array.h"
 #include "lockstep/base/call_site.h"
+#include "lockstep/base/strides.h"
 
 namespace lockstep {
-
-namespace internal {
-
-/// The strides of dense elements, in elements.
-std::vector<std::int64_t> row_major_strides(const Shape& shape);
-std::vector<std::int64_t> column_major_strides(const Shape& shape);
-
-}  // namespace internal
 
 /// A C++ number that has a dtype, real or complex.
 template <class T>

@@ -25,7 +25,7 @@ TEST(NameCores, WritesConsecutiveCoresAsARange) {
   EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
 }
 
-TEST(CoresOf, ReadsWhatNameCoresWrites_AndNothingElse) {
+TEST(CoresOf, ReadsTheTextOfNameCores_AndRefusesOthers) {
   EXPECT_THAT(cores_of("0-2,8,10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
   EXPECT_THAT(cores_of("3"), ElementsAre(3));
   for (const char* text : {"", "a", "1-", "3-1", "-1", "1,", "1 2", "0-99999999999", "2000000"})
@@ -33,7 +33,7 @@ TEST(CoresOf, ReadsWhatNameCoresWrites_AndNothingElse) {
 }
 
 /// A thread that is bound to one core, and what it and a thread of its own may use within OnHostCores.
-TEST(OnHostCores, GivesAThreadAllCoresOfTheJob_UntilItIsOver) {
+TEST(OnHostCores, GivesAThreadAllCoresOfTheJob_UntilItIsDestroyed) {
   const CoreMask all = allowed_cores();
   const std::vector<int> cores = from_mask(all);
   if (cores.size() < 2) GTEST_SKIP() << "there is only one core";

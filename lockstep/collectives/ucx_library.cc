@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/find_function.h"
 #include "lockstep/base/trusted_file.h"
 #include "lockstep/collectives/ucx.h"
 
@@ -49,17 +50,18 @@ UcxLibrary load() {
   }
   UcxLibrary library;
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    if (function == nullptr) fail("libucp.so.0 has no {}: expected UCX 1.13 or later", name);
+    if (!find_function(handle, name, function))
+      fail("libucp.so.0 has no {}: expected UCX 1.13 or later", name);
   };
 #define LOCKSTEP_UCX_FIND(name) find(library.name, #name);
   LOCKSTEP_UCX_FUNCTIONS(LOCKSTEP_UCX_FIND)
 #undef LOCKSTEP_UCX_FIND
 
   // UCX would write to standard output what Lockstep's own errors say.
-  using SetOption = ucs_status_t (*)(const char*, const char*);
-  const auto set_option = reinterpret_cast<SetOption>(dlsym(handle, "ucs_global_opts_set_value"));
-  if (set_option != nullptr && std::getenv("UCX_LOG_LEVEL") == nullptr) set_option("LOG_LEVEL", "FATAL");
+  ucs_status_t (*set_option)(const char*, const char*);
+  if (find_function(handle, "ucs_global_opts_set_value", set_option) &&
+      std::getenv("UCX_LOG_LEVEL") == nullptr)
+    set_option("LOG_LEVEL", "FATAL");
   return library;
 }
 

@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/find_function.h"
 #include "lockstep/base/trusted_file.h"
 #include "lockstep/lapack/lapack.h"
 
@@ -41,7 +41,9 @@ class VariableForLoading {
 
 template <class Function>
 Function* function(void* handle, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(handle, name));
+  Function* found = nullptr;
+  find_function(handle, name, found);
+  return found;
 }
 
 std::string core_of(void* handle) {
@@ -100,8 +102,7 @@ Found load() {
   if (handle == nullptr) return found;
   std::string missing;
   const auto find = [&](auto& routine, const char* name) {
-    routine = reinterpret_cast<std::remove_reference_t<decltype(routine)>>(dlsym(handle, name));
-    if (routine == nullptr) missing = name;
+    if (!find_function(handle, name, routine)) missing = name;
   };
 #define LOCKSTEP_FIND(name)              \
   find(library.f32.name, "s" #name "_"); \

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/strides.h"
 #include "lockstep/onednn/computations.h"
 #include "lockstep/onednn/plan.h"
 
@@ -47,7 +48,7 @@ struct Problem {
 /// The dimensions first, second and the spatial ones of an array whose spec begins with the batch or output
 /// features.
 Layout layout_of(const Integers& shape, const Integers& spec, bool swapped) {
-  const Integers strides = row_major_strides(shape);
+  const Integers strides = internal::row_major_strides(shape);
   Layout layout;
   for (std::size_t i = 0; i < spec.size(); ++i) {
     const auto d = static_cast<std::size_t>(spec[swapped && i < 2 ? 1 - i : i]);
@@ -178,7 +179,10 @@ void convolve(const Convolution& convolution, const float* lhs, const float* rhs
                      rest = problem.batch() - (count - 1) * size;
   const Plan* plans[] = {plan_of(library, problem.part(size)), plan_of(library, problem.part(rest))};
   if (plans[0] == nullptr || plans[1] == nullptr)
-    fail("{} has no code on this machine for a convolution of a compiled program", library.description);
+    fail(
+        "{} has no fast code on this machine for a convolution of a program that was compiled on another: "
+        "compile it here",
+        library.description);
   const auto plan_of_piece = [&](std::int64_t i) { return i + 1 < count ? 0 : 1; };
   const auto part = [](const float* data, const Layout& layout, std::int64_t first) {
     return const_cast<float*>(data) + first * layout.strides[0];

@@ -16,9 +16,9 @@ std::vector<std::int64_t> shape_of(const XLA_FFI_Buffer& buffer) {
 void execute(const XLA_FFI_CallFrame& frame) {
   if (!is_available()) {
     fail(
-        "a compiled program calls oneDNN, which cannot be loaded here: {}. Install libdnnl.so.3 on every "
-        "host "
-        "or on none",
+        "a compiled program calls oneDNN, which cannot be loaded here: {}. Install it on every host or on "
+        "none "
+        "(scripts/setup, or the Debian package lockstep-onednn)",
         description());
   }
   const XLA_FFI_Buffer &lhs = buffer(frame.args.args[0]), &rhs = buffer(frame.args.args[1]),

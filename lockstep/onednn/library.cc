@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/onednn/library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
-
 #include "lockstep/base/fail.h"
+#include "lockstep/base/find_function.h"
 #include "lockstep/base/trusted_file.h"
 #include "lockstep/onednn/onednn.h"
 
@@ -32,8 +30,7 @@ Found load() {
   if (handle == nullptr) return found;
   std::string missing;
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    if (function == nullptr) missing = name;
+    if (!find_function(handle, name, function)) missing = name;
   };
 #define LOCKSTEP_FIND(name) find(library.call.name, "dnnl_" #name);
   LOCKSTEP_FIND(engine_create)
@@ -72,7 +69,7 @@ Found load() {
   if (library.call.engine_create(&library.engine, kCpu, 0) != 0 ||
       library.call.primitive_attr_create(&library.attributes) != 0 ||
       library.call.primitive_attr_set_scratchpad_mode(library.attributes, kScratchpadOfCaller) != 0) {
-    library.description = fmt::format("{} makes no engine for CPUs", kName);
+    library.description = fmt::format("{} cannot be initialized", kName);
     return found;
   }
   library.description = fmt::format("oneDNN {}.{}.{}", version()->major, version()->minor, version()->patch);

@@ -136,7 +136,7 @@ std::vector<float> convolved(const Convolution& c, const std::vector<float>& lhs
 TEST(OneDnn, IsFoundInTheBuildTree) { EXPECT_TRUE(is_available()) << description(); }
 
 /// Batches of 17, so that the last piece is smaller; strides that leave pixels unread.
-TEST(OneDnn, Convolutions_AreTheSumsOfTheDefinition_OnAnyThreads) {
+TEST(OneDnn, Convolutions_EqualTheDefinition_OnAnyNumberOfThreads) {
   int count = 0;
   for (const auto& [images, kernels] :
        {std::pair(kChannelsLast, kKernelsLast), std::pair(kChannelsFirst, kChannelsFirst),
@@ -171,7 +171,7 @@ TEST(OneDnn, SmallConvolutions_AndFewImages_AreLeftToXla) {
   EXPECT_FALSE(computes(cropped));
 }
 
-TEST(OneDnn, AProductOfATransposedMatrix_IsTheSumOfProducts_OnAnyThreads) {
+TEST(OneDnn, AProductOfATransposedMatrix_EqualsTheDefinition_OnAnyNumberOfThreads) {
   for (const auto [m, n, k] : {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16)}) {
     ASSERT_TRUE(computes_product(m, n, k));
     const std::vector<float> x = random({n, m}, 3), y = random({n, k}, 4);
@@ -192,7 +192,7 @@ TEST(OneDnn, AProductOfATransposedMatrix_IsTheSumOfProducts_OnAnyThreads) {
 }
 
 /// OpenMP's number of threads belongs to the user's program.
-TEST(OneDnn, ACall_KeepsTheThreadsNumberOfOpenMpThreads) {
+TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
   const Convolution c = of_images(kChannelsLast, kKernelsLast, kChannelsLast, 8, 16, 16, 16, 1, 1, false);
   ASSERT_TRUE(computes(c));
   const Library& library = *find_library();

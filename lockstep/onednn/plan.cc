@@ -28,12 +28,6 @@ MemoryHandle make_memory(const Library& library, const MemoryDesc* desc, void* d
 
 }  // namespace
 
-Integers row_major_strides(const Integers& shape) {
-  Integers strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 MemoryDescHandle describe(const Library& library, const Layout& layout) {
   MemoryDesc* made = nullptr;
   check(library,

@@ -17,9 +17,6 @@ struct Layout {
   Integers sizes, strides;
 };
 
-/// The strides of an array in row-major order.
-Integers row_major_strides(const Integers& shape);
-
 /// Memory for numbers, which are not initialized.
 class Scratch {
  public:

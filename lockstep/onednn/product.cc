@@ -65,7 +65,10 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* lhs, 
     const std::int64_t first = i * most, rows = std::min(most, m - first);
     const Plan* plan = plan_of(library, {m, n, k, rows});
     if (plan == nullptr)
-      fail("{} has no code on this machine for a product of a compiled program", library.description);
+      fail(
+          "{} has no fast code on this machine for a product of a program that was compiled on another: "
+          "compile it here",
+          library.description);
     plan->run(const_cast<float*>(lhs) + first, const_cast<float*>(rhs), result + first * k);
   });
 }

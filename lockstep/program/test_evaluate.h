@@ -20,6 +20,12 @@
 
 namespace lockstep::test {
 
+inline std::size_t count_of(std::string_view what, std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; ++at) ++count;
+  return count;
+}
+
 /// An array on the host, with its elements as doubles, whatever the dtype; complex numbers are reduced to
 /// their real parts.
 struct HostArray {

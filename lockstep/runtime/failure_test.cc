@@ -151,7 +151,7 @@ LOCKSTEP_CHILD(one_diverges_and_ends) {
       }));
 }
 
-TEST(Divergence, OfAProcessThatEnded_IsADivergenceErrorOfTheOthers) {
+TEST(Divergence, OfAProcessThatHasEnded_IsThrownAsDivergenceErrorByTheOthers) {
   for (bool held : {false, true}) {
     Processes processes(held ? job_held_by_process_0("one_diverges_and_ends", 3)
                              : job("one_diverges_and_ends", 3));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/storage/libcurl.h"
 
-#include <dlfcn.h>
-
 #include <string>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/find_function.h"
 #include "lockstep/base/keep_openssl.h"
 #include "lockstep/base/trusted_file.h"
 #include "lockstep/storage/store.h"
@@ -17,8 +16,7 @@ constexpr const char* kFile = "libcurl.so.4";
 
 template <class Function>
 void find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr) fail<StorageError>("{} has no function {}", kFile, name);
+  if (!find_function(library, name, *function)) fail<StorageError>("{} has no function {}", kFile, name);
 }
 
 LibCurl loaded() {

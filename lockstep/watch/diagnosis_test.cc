@@ -259,7 +259,7 @@ TEST(Diagnosis, ProcessesAwaitingCompiledCode_BlameTheCompilingProcess) {
 }
 
 /// As in an ordinary first step; a wait in a collective for a process that compiles is none.
-TEST(Diagnosis, WhenAllAwaitCompiledCode_IsReportedAfterAMinuteAsWaiting) {
+TEST(Diagnosis, AWaitForCompiledCode_IsReportedAfterAMinute_NotAsAStall) {
   const auto of = [](Kind kind, double seconds) {
     const std::vector all = {doing(0, Kind::kCompile, "step"), waiting(1, {0}, 0, seconds, kind),
                              waiting(2, {0}, 0, seconds, Kind::kAnswer)};

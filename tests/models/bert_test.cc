@@ -101,7 +101,7 @@ std::vector<double> losses_in(const std::string& log) {
 
 nlohmann::json expected() { return nlohmann::json::parse(text_of(kBert / "expected.json")); }
 
-TEST_F(Bert, GivesTheLogitsOfTransformers) {
+TEST_F(Bert, Logits_EqualThoseOfTransformers) {
   for (int processes : {1, 2}) {
     std::vector<std::string> labels;
     const Rows found = predict(model(), &labels, processes), logits = expected()["logits"];
@@ -124,14 +124,14 @@ void rename(const fs::path& path, const std::vector<std::pair<std::string, std::
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-TEST_F(Bert, ReadsTheNamesOfModelsWithoutATask_AndOldOnes) {
+TEST_F(Bert, OlderNames_AndThoseOfModelsWithoutATask_AreRead) {
   rename(model() + "/model.safetensors", {{"\"bert.", "     \""},
                                           {"LayerNorm.weight\"", "LayerNorm.gamma\" "},
                                           {"LayerNorm.bias\"", "LayerNorm.beta\""}});
   expect_near(predict(model()), expected()["logits"], 1e-5);
 }
 
-TEST_F(Bert, TrainsAsInTorch_AndWritesTheFolder) {
+TEST_F(Bert, Training_GivesTheLossesOfTorch_AndWritesTheFolder) {
   const std::vector<double> torchs = expected()["losses"];
   EXPECT_LT(torchs.back(), 0.5 * torchs.front()) << "it does not learn";
   for (int processes : {1, 2}) {

@@ -23,7 +23,8 @@ struct Spatial {
   std::int64_t end() const { return -low + (kernel - 1) * rhs_dilation + 1; }
   /// The elements of lhs -low, -low + rhs_dilation, ... before end() are summed.
   bool is_summed() const { return result == 1 && lhs_dilation == 1 && low <= 0 && end() <= size; }
-  bool is_moved() const { return low != 0 || high != 0 || lhs_dilation != 1; }
+  /// The elements do not stand where those of lhs do, apart from the stride.
+  bool is_moved() const { return is_pointwise() && (low != 0 || high != 0 || lhs_dilation != 1); }
 };
 
 Spatial spatial(std::size_t i, const Shape& lhs, const Shape& rhs, const ConvParams& p) {
@@ -134,7 +135,7 @@ Value as_product(const Value& lhs, const Value& rhs, const Shape& result, const 
     if (at != there.end()) order.push_back(at - there.begin());
   }
   y = lax::reshape(lax::transpose(y, order), before);
-  if (before == result && std::ranges::none_of(dims, &Spatial::is_moved)) return y;
+  if (std::ranges::none_of(dims, &Spatial::is_moved)) return y;
   y = lax::pad(y, rules::zeros(y, {y.aval().dtype, {}}), low, high, interior);
   return lax::slice(y, Integers(rank, 0), y.aval().shape, stride_after);
 }

@@ -118,7 +118,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST(ConvolutionOnCpus, InEveryForm_GivesTheSumsOfItsDefinition) {
+TEST(ConvolutionOnCpus, InEveryForm_EqualsTheDefinition) {
   const std::vector<Case> all = cases();
   Builder b("convolutions");
   std::vector<HostArray> inputs;
@@ -134,14 +134,9 @@ TEST(ConvolutionOnCpus, InEveryForm_GivesTheSumsOfItsDefinition) {
   }
   const Program program = b.finish(outputs);
   const std::string text = lower(program, {.for_cpu = true}).stablehlo;
-  const auto count = [&text](std::string_view what) {
-    std::size_t found = 0;
-    for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; ++at) ++found;
-    return found;
-  };
-  EXPECT_EQ(count("\"stablehlo.dot_general\""), products);
-  EXPECT_EQ(count("\"stablehlo.convolution\""), all.size() - products);
-  EXPECT_EQ(count("optimization_barrier"), padded);
+  EXPECT_EQ(count_of("\"stablehlo.dot_general\"", text), products);
+  EXPECT_EQ(count_of("\"stablehlo.convolution\"", text), all.size() - products);
+  EXPECT_EQ(count_of("optimization_barrier", text), padded);
 
   const std::vector<HostArray> results = evaluate(program, inputs);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -197,7 +192,7 @@ TEST(ConvolutionOnCpus, OfFloatsWithoutGroups_CallsOneDnn_WhereItIsInstalled) {
 }
 
 /// Those of f16 and bf16 are sums in f32, rounded once.
-TEST(ConvolutionOnCpus, ByOneDnn_GivesTheSumsOfF64_InTheDTypesPrecision) {
+TEST(ConvolutionOnCpus, ByOneDnn_EqualsF64WithinThePrecisionOfItsDType) {
   const Large exact(DType::kF64);
   const std::vector<double> expected = evaluate(exact.program, {exact.lhs, exact.rhs})[0].values;
   for (const auto& [dtype, precision] :
@@ -208,7 +203,7 @@ TEST(ConvolutionOnCpus, ByOneDnn_GivesTheSumsOfF64_InTheDTypesPrecision) {
   }
 }
 
-TEST(ConvolutionOnCpus, WithGroups_IsNoProduct) {
+TEST(ConvolutionOnCpus, WithGroups_IsNotAProduct) {
   ConvParams p{{1}, {0}, {0}, {1}, {1}, {0, 2, 1}, {2, 1, 0}, {0, 2, 1}};
   EXPECT_TRUE(is_product({2, 5, 4}, {1, 4, 6}, {2, 5, 6}, p));
   p.feature_group_count = 2;

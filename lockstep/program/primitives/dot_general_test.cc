@@ -32,10 +32,8 @@ Products products(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, b
 }
 
 std::size_t barriers(const Products& all, bool for_cpu = true) {
-  const std::string text = lower(all.program, {.for_cpu = for_cpu, .onednn = false}).stablehlo;
-  std::size_t count = 0;
-  for (std::size_t at = 0; (at = text.find("optimization_barrier", at)) != text.npos; ++at) ++count;
-  return count;
+  return count_of("optimization_barrier",
+                  lower(all.program, {.for_cpu = for_cpu, .onednn = false}).stablehlo);
 }
 
 TEST(DotGeneral, ATransposedLargeMatrix_IsCopiedBeforeTheProduct) {
@@ -51,10 +49,7 @@ TEST(DotGeneral, ATransposedLargeMatrix_IsCopiedBeforeTheProduct) {
 
 TEST(DotGeneral, ATransposedLargeMatrix_IsMultipliedByOneDnn_WhereItIsInstalled) {
   const auto calls = [](const Program& program, const LowerOptions& options) {
-    const std::string text = lower(program, options).stablehlo;
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = text.find(onednn::kOneDnnTarget, at)) != text.npos; ++at) ++count;
-    return count;
+    return count_of(onednn::kOneDnnTarget, lower(program, options).stablehlo);
   };
   const std::size_t both = onednn::is_available() ? 2 : 0;
   EXPECT_EQ(calls(products(256, 64, 64, DType::kF32).program, {}), both);
@@ -62,6 +57,19 @@ TEST(DotGeneral, ATransposedLargeMatrix_IsMultipliedByOneDnn_WhereItIsInstalled)
   EXPECT_EQ(calls(products(255, 64, 64, DType::kF32).program, {}), 0u);
   EXPECT_EQ(calls(products(256, 64, 64, DType::kF64).program, {}), 0u);
   EXPECT_EQ(calls(products(256, 64, 64, DType::kF32).program, {.for_cpu = false}), 0u);
+}
+
+/// The result, [m, k], is that of [n, m], transposed, and [n, k].
+void expect_product(const HostArray& result, const HostArray& x, const HostArray& y, std::size_t n,
+                    double tolerance) {
+  const std::size_t m = x.values.size() / n, k = y.values.size() / n;
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < k; ++j) {
+      double sum = 0;
+      for (std::size_t r = 0; r < n; ++r) sum += x.values[r * m + i] * y.values[r * k + j];
+      ASSERT_NEAR(result.values[i * k + j], sum, tolerance);
+    }
+  }
 }
 
 /// As in the gradient of a linear layer's weights over a batch of sequences.
@@ -76,27 +84,13 @@ TEST(DotGeneral, SeveralLeadingDimensions_AreContractedAsOne) {
             onednn::is_available());
   const HostArray result = evaluate(program, {x, y})[0];
   ASSERT_EQ(result.shape, (Shape{2, 128, 64}));
-  for (std::size_t i = 0; i < 256; ++i) {
-    for (std::size_t j = 0; j < 64; ++j) {
-      double sum = 0;
-      for (std::size_t r = 0; r < 128; ++r) sum += x.values[r * 256 + i] * y.values[r * 64 + j];
-      ASSERT_NEAR(result.values[i * 64 + j], sum, 1e-4);
-    }
-  }
+  expect_product(result, x, y, 128, 1e-4);
 }
 
 TEST(DotGeneral, ATransposedLargeMatrix_GivesTheSumOfProducts) {
-  const std::int64_t m = 128, n = 64, k = 64;
-  const Products all = products(m, n, k, DType::kF64);
+  const Products all = products(128, 64, 64, DType::kF64);
   const std::vector<HostArray> results = evaluate(all.program, all.inputs);
-  const std::vector<double>&x = all.inputs[0].values, &y = all.inputs[1].values;
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < k; ++j) {
-      double sum = 0;
-      for (std::int64_t r = 0; r < n; ++r) sum += x[r * m + i] * y[r * k + j];
-      for (std::size_t which : {0, 1}) ASSERT_NEAR(results[which].values[i * k + j], sum, 1e-12);
-    }
-  }
+  for (std::size_t which : {0, 1}) expect_product(results[which], all.inputs[0], all.inputs[1], 64, 1e-12);
 }
 
 }  // namespace
