@@ -7,7 +7,8 @@
   - A path between backquotes that begins with a folder of the tree (`lockstep/jit/jit.h`, `cli/*.cc`) is there.
     One with a word in capitals (`lockstep/LAYER/`) stands for many and is not looked up.
   - What the recipes of CONTRIBUTING.md ("Where to add") name between backquotes is there: a file of that name or with that
-    end of its path, and each name in a source. What has NAME in it stands for many.
+    end of its path, and each name in a source. What has NAME in it stands for many. Its line
+    `<!-- at most N files name WORD -->` holds: what a recipe adds one of is not said in more places than the recipe has.
   - A list begins behind an empty line or a heading, without which the site takes it for a paragraph.
   - A table between `<!-- the names of the second column are in the headers -->` and `<!-- end of the names -->` has in
     that column only names that the headers declare; with `first` and `are not`, only names that they do not.
@@ -46,6 +47,7 @@ ARGUMENT = re.compile(r"((?:^  ///[^\n]*\n)*)^  std::optional<[^\n]*> (\w+);([^\
 
 FOLDERS = ("lockstep", "cli", "cmake", "deploy", "scripts", "tests", "examples", "benchmarks", "docs")
 RECIPES = re.compile(r"^## Where to add\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+AT_MOST = re.compile(r"<!-- at most (\d+) files name (\S+) -->")
 FILE = re.compile(r"[\w./*-]+(?:/|\.(?:h|cc|cmake|json|proto|py|txt|yml))")
 
 # What our own programs set for each other, which users do not.
@@ -169,6 +171,12 @@ def wrong_recipes(root):
         elif "/" not in first:
             for word in set(re.findall(r"\w+", quoted)) - words:
                 yield f"CONTRIBUTING.md: a recipe names {quoted}, but no source has {word}"
+    for most, word in AT_MOST.findall(found[1]):
+        naming = sorted(path.relative_to(root).as_posix() for path in files
+                        if path.is_file() and word in path.read_text(errors="replace"))
+        if not 0 < len(naming) <= int(most):
+            yield (f"CONTRIBUTING.md: {len(naming)} files name {word}, expected 1 to {most}: {', '.join(naming)}; take the "
+                   "fact from one place, or correct the recipe and its number")
 
 
 def errors_of(root):
@@ -261,7 +269,10 @@ def self_test():
     recipes = "`x`\n## Where to add\n`examples/a.cc` `examples/` `a.cc --only NAME` `NAME.cc` `f()`\n## Then\n`y`\n"
     cases += [(good, row, recipes, None),
               (good, row, recipes.replace("`a.cc", "`b.cc"), "names b.cc, which is not in the tree"),
-              (good, row, recipes.replace("`f()`", "`S::g()`"), "but no source has S")]
+              (good, row, recipes.replace("`f()`", "`S::g()`"), "but no source has S"),
+              (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 2 files name LOCKSTEP_B -->"), None),
+              (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 1 files name LOCKSTEP_B -->"), "2 files name"),
+              (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 1 files name no_one -->"), "0 files name")]
     for text, page, contributing, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)

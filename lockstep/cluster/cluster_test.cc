@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/test_system.h"
+#include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
 namespace lockstep::cluster {
@@ -22,15 +23,15 @@ const Variables kExplicit = {{"LOCKSTEP_COORDINATOR_ADDRESS", "node1:8476"},
 
 TEST(ClusterTypes, HaveUniqueNames_AndTheLastGivesAPlaceInAnyEnvironment) {
   std::set<std::string> names;
-  for (const ClusterType& type : cluster_types()) EXPECT_TRUE(names.insert(type.name).second) << type.name;
-  auto place = cluster_types().back().place(MapEnvironment({}), TestSystem());
+  for (const ClusterType& type : kClusterTypes) EXPECT_TRUE(names.insert(type.name).second) << type.name;
+  auto place = std::end(kClusterTypes)[-1].place(MapEnvironment({}), TestSystem());
   ASSERT_TRUE(place);
-  EXPECT_EQ(place->cluster, cluster_types().back().name);
+  EXPECT_EQ(place->cluster, std::end(kClusterTypes)[-1].name);
 }
 
 TEST(ClusterTypes, EachButTheLast_DetectsNothingInAnEmptyEnvironment) {
-  for (const ClusterType& type : cluster_types()) {
-    if (&type == &cluster_types().back()) break;
+  for (const ClusterType& type : kClusterTypes) {
+    if (&type == &std::end(kClusterTypes)[-1]) break;
     EXPECT_FALSE(type.place(MapEnvironment({}), TestSystem())) << type.name;
   }
 }
@@ -117,7 +118,7 @@ TEST(Detect, ForcedType_IsTheOnlyOneAsked) {
   EXPECT_EQ(place_of(with(kExplicit, {{"LOCKSTEP_LAUNCHER", "1"}}), "explicit").cluster, "explicit");
   EXPECT_THAT(error_of({}, "explicit"), HasSubstr("no sign of it"));
   std::string names;
-  for (const ClusterType& type : cluster_types()) names += std::string(type.name) + ", ";
+  for (const ClusterType& type : kClusterTypes) names += std::string(type.name) + ", ";
   EXPECT_THAT(error_of({}, "slorm"),
               HasSubstr("no cluster type 'slorm'; the types are " + names + "and none"));
 }
@@ -186,7 +187,7 @@ TEST(Detect, SignsOfAnUnsupportedLauncher_AreAnErrorNotASingleProcess) {
 }
 
 TEST(Detect, EveryForcedTypeWithoutItsVariables_IsAnError) {
-  for (const ClusterType& type : cluster_types()) {
+  for (const ClusterType& type : kClusterTypes) {
     if (std::string(type.name) == "single") continue;
     EXPECT_THAT(error_of({}, type.name),
                 AllOf(HasSubstr(type.name), HasSubstr("was asked for, but the environment shows no sign")));

@@ -58,21 +58,6 @@ void refuse_silent_single(const Environment& environment, const Place& place) {
 
 }  // namespace
 
-const std::vector<ClusterType>& cluster_types() {
-  // Launchers of processes come before the systems that gave them machines: torchrun before the MPI or Slurm
-  // that may have started it, an MPI's launcher before Slurm, and all of them before the clouds, whose nodes
-  // they start on.
-  static const std::vector<ClusterType> types = {
-      {"launcher", launcher_place},   {"explicit", explicit_place}, {"torchrun", torchrun_place},
-      {"ompi", ompi_place},           {"pmi", pmi_place},           {"slurm", slurm_place},
-      {"horovod", horovod_place},     {"mlx", mlx_place},           {"gketpu", gke_tpu_place},
-      {"gcetpu", gce_tpu_place},      {"lws", lws_place},           {"k8s", k8s_place},
-      {"torch", torch_place},         {"jaxjob", jaxjob_place},     {"aws-batch", aws_batch_place},
-      {"sagemaker", sagemaker_place}, {"skypilot", skypilot_place}, {"single", single_place},
-  };
-  return types;
-}
-
 Place with_identity(const Environment& environment, Place place) {
   if (auto ids = find_variable(environment, options::kLocalDeviceIds)) {
     place.local_device_ids = numbers_in(*ids);
@@ -89,7 +74,7 @@ std::optional<Place> find_place(const Environment& environment, const std::strin
                                 const System& system) {
   if (forced == "single" || means_none(forced)) return std::nullopt;
   std::string names;
-  for (const ClusterType& type : cluster_types()) {
+  for (const ClusterType& type : kClusterTypes) {
     const std::string name = type.name;
     names += (names.empty() ? "" : ", ") + name;
     if ((!forced.empty() && forced != name) || name == "single") continue;

@@ -11,19 +11,6 @@
 
 namespace lockstep::cluster {
 
-/// A launcher or cluster that tells a process its number.
-struct ClusterType {
-  const char* name;  ///< as in Place::cluster
-
-  /// The place, or nullopt if the environment is not of this cluster type. Throws InitializationError if its
-  /// information is incomplete or contradictory, listing what is set and what is missing. Depends only on its
-  /// arguments.
-  std::optional<Place> (*place)(const Environment& environment, const System& system);
-};
-
-/// All cluster types, in the order of detection; the last one always matches.
-const std::vector<ClusterType>& cluster_types();
-
 /// The place given by the first cluster type that matches, or by the type `forced`, if not empty; with "none"
 /// (JAX's name: "deactivate") the process is a job of its own. LOCKSTEP_LOCAL_DEVICE_IDS, LOCKSTEP_JOB_ID,
 /// LOCKSTEP_ATTEMPT and LOCKSTEP_JOB_SECRET are added for every type.

@@ -9,7 +9,7 @@ namespace lockstep::cluster {
 
 /// A process's place in its job, from its environment.
 struct Place {
-  std::string cluster;  ///< The cluster type that matched, by its name in cluster_types().
+  std::string cluster;  ///< The cluster type that matched, by its name in kClusterTypes.
   std::string why;      ///< the variables or files by which it was detected, for logs and errors:
                         ///< "LOCKSTEP_PROCESS_ID=2, ..."
 

@@ -5,6 +5,16 @@
 
 namespace lockstep::cluster {
 
+/// A launcher or cluster that tells a process its number.
+struct ClusterType {
+  const char* name;  ///< as in Place::cluster
+
+  /// The place, or nullopt if the environment is not of this cluster type. Throws InitializationError if its
+  /// information is incomplete or contradictory, listing what is set and what is missing. Depends only on its
+  /// arguments.
+  std::optional<Place> (*place)(const Environment& environment, const System& system);
+};
+
 /// A child of `lockstep run` (LOCKSTEP_LAUNCHER=1), which gives every process its whole place and its job's
 /// identity.
 std::optional<Place> launcher_place(const Environment& environment, const System& system);
@@ -69,6 +79,18 @@ std::optional<Place> skypilot_place(const Environment& environment, const System
 /// that is not supported say that there are several processes, and if only some of explicit_place's variables
 /// are set.
 std::optional<Place> single_place(const Environment& environment, const System& system);
+
+/// All cluster types, in the order of detection; the last one always matches. Launchers of processes come
+/// before the systems that gave them machines: torchrun before the MPI or Slurm that may have started it, an
+/// MPI's launcher before Slurm, and all of them before the clouds, whose nodes they start on.
+inline constexpr ClusterType kClusterTypes[] = {
+    {"launcher", launcher_place},   {"explicit", explicit_place}, {"torchrun", torchrun_place},
+    {"ompi", ompi_place},           {"pmi", pmi_place},           {"slurm", slurm_place},
+    {"horovod", horovod_place},     {"mlx", mlx_place},           {"gketpu", gke_tpu_place},
+    {"gcetpu", gce_tpu_place},      {"lws", lws_place},           {"k8s", k8s_place},
+    {"torch", torch_place},         {"jaxjob", jaxjob_place},     {"aws-batch", aws_batch_place},
+    {"sagemaker", sagemaker_place}, {"skypilot", skypilot_place}, {"single", single_place},
+};
 
 /// Throws InitializationError if some of the variables of explicit_place are set but not all, listing what is
 /// set and what is missing.
