@@ -46,8 +46,10 @@ class Types {
       forget_unheld(/*at_once=*/false);
       most_ = std::max(max_kept(), 2 * all_.size());
     }
+    const int job = sharding.devices().front().job();
     return all_
-        .emplace(key, std::unique_ptr<const ArrayType>(new ArrayType{std::move(aval), sharding, committed}))
+        .emplace(key,
+                 std::unique_ptr<const ArrayType>(new ArrayType{std::move(aval), sharding, committed, job}))
         ->second.get();
   }
 
@@ -80,6 +82,12 @@ class Types {
 }  // namespace
 
 ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed) {
+  if (sharding.devices().front().job() != runtime::Runtime::get().job()) [[unlikely]] {
+    fail(
+        "the devices of {} are of a job that this process has left by shutdown() (at {}); make meshes and "
+        "shardings again after initialize()",
+        sharding.to_string(), CallSiteScope::current().to_string());
+  }
   return Types::get().intern(std::move(aval), sharding, committed);
 }
 
@@ -109,6 +117,13 @@ namespace {
         "it with where, cond or while_loop, show it with debug::print, and read what the function returns",
         what, to_string(data.aval), here);
   }
+  if (data.type->job != runtime::Runtime::get().job()) {
+    fail(
+        "{} the array {} is of a job that this process has left by shutdown() (at {}); copy its elements "
+        "with "
+        "to_host before initialize() is called again",
+        what, to_string(data.type->aval), here);
+  }
   fail<Error>("{} the array {} was {} and is used (at {}); keep a copy, or do not use it afterwards", what,
               to_string(data.type->aval),
               data.donated_at.known()
@@ -122,7 +137,9 @@ namespace {
 const ArrayData& concrete(const Array& array, std::string_view use) {
   if (!array.valid() || internal::data_of(array)->type == nullptr) fail_not_concrete(array, use);
   const ArrayData& data = *internal::data_of(array);
-  if (data.shards.empty() && array.is_deleted()) fail_not_concrete(array, use);
+  const bool is_of_this_job = data.type->job == runtime::Runtime::get().job();
+  if (!is_of_this_job || (data.shards.empty() && array.is_deleted())) [[unlikely]]
+    fail_not_concrete(array, use);
   return data;
 }
 
@@ -144,16 +161,22 @@ namespace {
 /// The type of an array that is not committed, on this process's first device. The types of scalars are
 /// cached.
 ArrayTypeRef first_device_type(DType dtype, const Shape& shape, bool weak_type) {
-  static const Sharding& first =
-      *new Sharding(SingleDeviceSharding(runtime::Runtime::get().local_devices().front()));
-  if (!shape.empty()) return intern({dtype, shape, weak_type, {}}, first, false);
-  static const auto& scalars = *[] {
-    auto* types = new std::array<ArrayTypeRef, 2 * kNumDTypes>;
-    for (std::size_t i = 0; i < types->size(); ++i)
-      (*types)[i] = intern({static_cast<DType>(i / 2), {}, i % 2 == 1, {}}, first, false);
-    return types;
-  }();
-  return scalars[2 * static_cast<std::size_t>(dtype) + (weak_type ? 1 : 0)];
+  struct First {
+    SingleDeviceSharding sharding{runtime::Runtime::get().local_devices().front()};
+    std::array<ArrayTypeRef, 2 * kNumDTypes> scalars;
+
+    First() {
+      for (std::size_t i = 0; i < scalars.size(); ++i)
+        scalars[i] = intern({static_cast<DType>(i / 2), {}, i % 2 == 1, {}}, sharding, false);
+    }
+  };
+  // Never destroyed: another thread may use it; and there are as many as the process has jobs.
+  static std::atomic<const First*> of_the_job = new First;
+  const First* first = of_the_job.load(std::memory_order_acquire);
+  if (first->scalars[0]->job != runtime::Runtime::get().job()) [[unlikely]]
+    of_the_job.store(first = new First, std::memory_order_release);
+  if (!shape.empty()) return intern({dtype, shape, weak_type, {}}, first->sharding, false);
+  return first->scalars[2 * static_cast<std::size_t>(dtype) + (weak_type ? 1 : 0)];
 }
 
 }  // namespace

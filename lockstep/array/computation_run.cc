@@ -75,6 +75,12 @@ std::vector<Array> Computation::run(std::span<const Array* const> given) const {
   check_before_end(impl.lowered.name);
   runtime::Runtime& runtime = runtime::Runtime::get();
   runtime.check_healthy(impl.launcher && impl.launcher->spans_processes());
+  if (impl.launcher && impl.launcher->job() != runtime.job()) [[unlikely]] {
+    fail(
+        "{} was compiled for devices of a job that this process has left by shutdown() (at {}); compile it "
+        "again after initialize()",
+        impl.lowered.name, CallSiteScope::current().to_string());
+  }
   const bool described = runtime.described();
   for (const Array* array : given) {
     const ArrayData& data = concrete(*array, impl.lowered.name);

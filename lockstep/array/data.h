@@ -29,6 +29,8 @@ struct ArrayType {
   /// other arguments.
   bool committed = false;
 
+  int job = 0;  ///< Of the sharding's devices.
+
   mutable std::atomic<std::size_t> holders = 0;  ///< ArrayTypeRefs that hold it
   mutable bool unheld = false;                   ///< whether intern() found no holders when it last looked
 };
@@ -61,14 +63,12 @@ class ArrayTypeRef {
   const ArrayType* type_ = nullptr;
 };
 
-/// The type. A type without holders may be dropped at a later call.
+/// The type. A type without holders may be dropped at a later call. Throws Error if the sharding is of a job
+/// that this process has left.
 ArrayTypeRef intern(Aval aval, const Sharding& sharding, bool committed);
 
 /// Drops all types without holders.
 void forget_types();
-
-/// Drops all compiled operations of arrays outside of traces.
-void forget_operations();
 
 /// The number of kept types.
 std::size_t num_kept_types();
@@ -99,8 +99,9 @@ struct ArrayData {
 /// A concrete array with these buffers.
 Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards);
 
-/// The data of a concrete array that may be read. Throws Error for no array, a tracer, and an array that was
-/// deleted or donated, with `use` ("[to_host]") and the line that donated it.
+/// The data of a concrete array that may be read. Throws Error for no array, a tracer, an array of a job that
+/// this process has left, and one that was deleted or donated, with `use` ("[to_host]") and the line that
+/// donated it.
 const ArrayData& concrete(const Array& array, std::string_view use);
 
 /// Throws DescribedError, with `use`, if the array has no elements.

@@ -44,6 +44,7 @@ bool meet_processes(const std::vector<collectives::Collective>& all, const Mesh&
 Launcher::Launcher(const LoweredComputation& computation, std::optional<ir::CollectiveSteps> only_collectives)
     : computation_(computation), only_collectives_(std::move(only_collectives)) {
   runtime::Runtime& runtime = runtime::Runtime::get();
+  job_ = runtime.job();
   for (int position = 0; position < computation.mesh->size(); ++position) {
     Device device = computation.mesh->devices()[static_cast<std::size_t>(position)];
     if (device.process_index() != runtime.process_index()) {
@@ -72,8 +73,9 @@ Launcher::Launcher(const LoweredComputation& computation, std::optional<ir::Coll
   if (spans_processes_ && !locals_.empty()) {
     const std::vector<int> processes = processes_of(*computation.mesh);
     runtime::LaunchAgreement* const all = runtime.launch_agreement();
-    launches_ = watch::mesh_place(computation.mesh->fingerprint(), watch::describe_processes(processes),
-                                  all != nullptr);
+    launches_ =
+        watch::mesh_place(combine(computation.mesh->fingerprint(), fingerprint(runtime.topology().meeting())),
+                          watch::describe_processes(processes), all != nullptr);
     if (all != nullptr && meets_processes_) {
       std::vector<int> devices;
       for (const Device device : computation.mesh->devices()) devices.push_back(device.id());

@@ -31,6 +31,7 @@ class Launcher {
 
   bool only_collectives() const { return only_collectives_.has_value(); }
   bool spans_processes() const { return spans_processes_; }
+  int job() const { return job_; }  ///< Of its devices.
   std::size_t num_devices() const { return locals_.size(); }
 
   /// The memory that it needs on each device.
@@ -66,6 +67,7 @@ class Launcher {
   std::vector<Local> locals_;
   std::vector<int> local_devices_;   ///< of each of locals_, which local device it is
   std::vector<int> launch_devices_;  ///< the same, ascending; none where it has no collectives
+  int job_ = 0;
   bool spans_processes_ = false;
   bool meets_processes_ = false;  ///< some of its collectives are over devices of several processes
 

@@ -142,6 +142,4 @@ std::vector<Array> run_operation(const std::string& name, const std::string& key
   return operation->computation->run(arguments.span());
 }
 
-void internal::forget_operations() { operations().clear(); }
-
 }  // namespace lockstep

@@ -42,11 +42,26 @@ class Kept {
   mutable std::atomic<bool> kept_ = false;
 };
 
+/// Drops everything in each KeptByUse of the process.
+void clear_all_kept();
+
+/// A KeptByUse of any type, in the list of clear_all_kept().
+class KeptCache {
+ public:
+  KeptCache();
+  virtual ~KeptCache();
+  KeptCache(const KeptCache&) = delete;
+  KeptCache& operator=(const KeptCache&) = delete;
+
+  /// Drops all.
+  virtual void clear() = 0;
+};
+
 /// A cache by hash of objects that are expensive to make. If there are more than max_kept(), the least
 /// recently used ones are dropped; holders may continue to use a dropped one. T derives from Kept.
 /// Thread-safe.
 template <class T>
-class KeptByUse {
+class KeptByUse final : public KeptCache {
  public:
   /// The object with this hash for which `is(object)` is true, or null. Counts as a use.
   template <class Is>
@@ -83,8 +98,7 @@ class KeptByUse {
     }
   }
 
-  /// Drops all.
-  void clear() {
+  void clear() override {
     std::unordered_multimap<std::size_t, std::shared_ptr<T>> dropped;
     std::lock_guard lock(mutex_);
     for (const auto& each : all_) each.second->set_kept(false);

@@ -31,6 +31,7 @@ constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365 * 10)
 constexpr std::int64_t kConclusionsKept = 1000;
 
 std::atomic<std::int64_t> rounds_made = 0;
+std::atomic<int> job_of_rounds = 0;
 
 thread_local const Job* job_of_test = nullptr;
 
@@ -67,6 +68,8 @@ Job Job::current() {
   if (job_of_test != nullptr) return *job_of_test;
   static const auto live = std::make_shared<LiveAttempts>();
   runtime::Runtime& runtime = runtime::Runtime::get();
+  const int number = runtime.job();
+  if (job_of_rounds.exchange(number) != number) rounds_made = 0;  // as in the other processes of the job
   // Only this one of the described processes exists.
   const int processes = runtime.described() ? 1 : runtime.process_count();
   return {runtime.process_index(),
@@ -74,6 +77,13 @@ Job Job::current() {
           runtime.job_id(),
           runtime.store(),
           [&runtime] { runtime.check_healthy(runtime.process_count() > 1); },
+          [&runtime, number] {
+            if (runtime.job() == number) return;
+            fail<CheckpointError>(
+                "[checkpoint] a Checkpointer is of a job that this process has left by shutdown() (at {}); "
+                "make one after initialize()",
+                CallSiteScope::current().to_string());
+          },
           live};
 }
 
@@ -82,7 +92,9 @@ Round::Round(const Job& job, std::string what, std::chrono::milliseconds timeout
       what_(std::move(what)),
       number_(rounds_made++),
       deadline_(std::chrono::steady_clock::now() + std::min(timeout, kLongest)),
-      timeout_(std::min(timeout, kLongest)) {}
+      timeout_(std::min(timeout, kLongest)) {
+  job_.check_joined();
+}
 
 void Round::put(const std::string& key, const Word& word) {
   if (job_.num_processes == 1) return;

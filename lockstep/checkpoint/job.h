@@ -47,6 +47,7 @@ struct Job {
   std::string id;  ///< the same when the job is started again; empty if there is none
   coordination::KeyValueStore* store = nullptr;
   std::function<void()> check_healthy = [] {};  ///< throws the cause once the job has failed
+  std::function<void()> check_joined = [] {};   ///< throws CheckpointError in a later job of the process
 
   /// This process's running attempts, and its clock.
   std::shared_ptr<LiveAttempts> live = std::make_shared<LiveAttempts>();

@@ -176,9 +176,7 @@ void CallCache::warn_if_often(const CallEntry& made) {
 }  // namespace internal
 
 void clear_caches() {
-  internal::entries().clear();
-  internal::forget_operations();
-  runtime::forget_compiled();
+  clear_all_kept();
   internal::forget_types();
 }
 

@@ -14,6 +14,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/thread_end.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/runtime/runtime.h"
 
 namespace lockstep {
 namespace {
@@ -63,8 +64,10 @@ Array kept_number(std::int64_t integer, double real, ElementType type) {
       (bits ^ static_cast<std::uint64_t>(integer) ^ static_cast<std::uint64_t>(type.dtype) << 1 ^ type.weak) *
       0x9E3779B97F4A7C15;
   Kept& kept = recent[hash >> 59];
-  // A caller that was given the array may have deleted it.
-  const bool there = kept.array.valid() && !internal::data_of(kept.array)->shards.empty();
+  // A caller that was given the array may have deleted it, and this process may be in another job.
+  const internal::ArrayData* data = kept.array.valid() ? internal::data_of(kept.array).get() : nullptr;
+  const bool there =
+      data != nullptr && !data->shards.empty() && data->type->job == runtime::Runtime::get().job();
   if (!there || kept.integer != integer || kept.real != bits || !(kept.type == type))
     kept = {integer, bits, type, host_number(integer, real, type)};
   if (type == ElementType{DType::kF32, true}) internal::data_of(kept.array)->number = real;

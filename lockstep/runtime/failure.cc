@@ -84,7 +84,7 @@ void Runtime::diverged(const std::vector<int>& minority, const std::string& mess
 }
 
 /// Does what the user's policy says, in addition to the exceptions of calls.
-void apply(const PeerFailurePolicy& policy, const PeerFailure& failure) {
+void follow(const PeerFailurePolicy& policy, const PeerFailure& failure) {
   if (const auto* callback = std::get_if<PeerFailureCallback>(&policy)) {
     if (!*callback) return;
     // The thread that reports the failure must continue; this one may live until the process ends.
@@ -108,11 +108,11 @@ void Runtime::job_failed(const coordination::JobError& error) {
   std::string message = error.message;
   // Where process 0 holds the coordinator and ends because another process died, the others may hear of its
   // end before its coordinator's word on the first.
-  auto seen = watch_.first();
+  auto seen = watch_->first();
   if (seen && seen->process != error.process && error.process == 0) {
     message = fmt::format("{}\nconsequence: {}", seen->message, message);
   }
-  watch_.settle();
+  watch_->settle();
   if (error.process == process_index()) {
     message += fmt::format("\nconsequence: this is process {} of {}, which the others have given up",
                            process_index(), process_count());
@@ -120,7 +120,7 @@ void Runtime::job_failed(const coordination::JobError& error) {
   const PeerFailure failure(message);
   const auto cause =
       error.diverged ? std::make_exception_ptr(DivergenceError(message)) : std::make_exception_ptr(failure);
-  if (fail(cause)) apply(on_peer_failure_, failure);
+  if (fail(cause)) follow(on_peer_failure_, failure);
 }
 
 void Runtime::peer_lost(int process, bool left, const std::string& doing) {
@@ -132,7 +132,7 @@ void Runtime::peer_lost(int process, bool left, const std::string& doing) {
   const std::string how = left ? doing : "its connections closed";
   const std::string name =
       coordination::name_process(process, {topology_->host(process).name, topology_->pid(process)});
-  if (watch_.saw({coordination::describe_failure(name, kind, how), process})) {
+  if (watch_->saw({coordination::describe_failure(name, kind, how), process})) {
     coordination_->report_failure({kind, {subject(process)}, how});
   }
 }
@@ -148,6 +148,11 @@ void Runtime::report_divergence(const std::vector<int>& minority, const std::str
   coordination_->report_failure(report);
   // The error may end this process, and by it the others: the coordinator is to know why.
   coordination_->finish_reports();
+}
+
+std::string Runtime::first_cause() {
+  std::lock_guard lock(failure_mutex_);
+  return first_line(message_of(failure_));
 }
 
 void Runtime::throw_failure(const std::string& consequence) {
@@ -274,7 +279,7 @@ void Runtime::close() {
     world = std::move(world_);
   }
   world.reset();
-  watch_.stop();  // which reports to the coordinator
+  watch_->stop();  // which reports to the coordinator
   coordination_.reset();
   server_.reset();
 }

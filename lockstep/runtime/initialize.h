@@ -150,17 +150,25 @@ struct InitializeOptions {
 /// local devices and exchanges the topology. Blocks until all processes have arrived. Without arguments and
 /// variables, the job is this process alone.
 ///
-/// Call it once, before anything uses a device. Throws InitializationError if it was called before, if a
-/// device was used before (naming the line of the first use), if arguments or environment are incomplete, and
-/// if the coordinator cannot be reached or processes are missing at the deadline; throws PjrtError if the
-/// plugin cannot be used.
+/// Call it before anything uses a device. Throws InitializationError if it was called before, if a device was
+/// used before (naming the line of the first use), if arguments or environment are incomplete, and if the
+/// coordinator cannot be reached or processes are missing at the deadline; throws PjrtError if the plugin
+/// cannot be used.
+///
+/// After `shutdown()` it may be called again, while no other thread uses Lockstep: this process then joins
+/// another job, with a place, members and devices of its own. Arrays, shardings, compiled functions,
+/// checkpointers and loaders of the job before can be used no more: they throw Error. Functions of jit and
+/// pmap are compiled anew. If the call fails, the process stays as it was after `shutdown()`, but computes
+/// nothing until another call succeeds. Not after a failure of the job before, and not on GPUs and TPUs,
+/// whose plugin has the devices as long as the process lives: InitializationError.
 void initialize(const InitializeOptions& options = {},
                 std::source_location where = std::source_location::current());
 
 /// Leaves the job: blocks until all processes have called it, but at most for the shutdown timeout. Called
 /// automatically when the program ends with status 0. Throws TimeoutError, naming the missing processes, and
 /// PeerFailure if a process has died, also if that was thrown before. A second call does nothing. Afterwards
-/// arrays can still be read, but nothing can be computed across processes.
+/// arrays can still be read, but nothing can be computed across processes, until `initialize()` is called
+/// again.
 void shutdown();
 
 /// Whether `initialize()` has succeeded and `shutdown()` has not been called since.

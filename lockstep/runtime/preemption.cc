@@ -65,14 +65,14 @@ class Preemption {
     runtime::Runtime& runtime = runtime::Runtime::get();
     const bool alone = runtime.process_count() == 1 || runtime.described();
     std::unique_lock lock(mutex_);
-    if (!alone && !std::exchange(listening_, true)) {
+    if (!alone && !std::exchange(known_.listening, true)) {
       lock.unlock();
       runtime.coordination()->when_set(kNotice, [this](const auto& notice) { heard(notice.has_value()); });
       lock.lock();
     }
-    if (signalled.load(std::memory_order_relaxed) && !std::exchange(told_, true)) {
+    if (signalled.load(std::memory_order_relaxed) && !std::exchange(known_.told, true)) {
       if (alone) {
-        stop_at_ = step;
+        known_.stop_at = step;
       } else {
         lock.unlock();
         logging::info(
@@ -80,25 +80,31 @@ class Preemption {
             step);
         runtime.store()->set(kNotice, std::to_string(runtime.process_index()), /*allow_overwrite=*/true);
         lock.lock();
-        changed_.wait(lock, [this] { return agreeing_ || stop_at_ || error_ || over_; });
+        changed_.wait(lock,
+                      [this] { return known_.agreeing || known_.stop_at || known_.error || known_.over; });
       }
     }
-    changed_.wait(lock, [this] { return !agreeing_; });
-    if (stop_at_) return step >= *stop_at_;
-    if (error_) std::rethrow_exception(error_);
-    if (over_) throw_if_failed(runtime);
-    last_step_ = step;
+    changed_.wait(lock, [this] { return !known_.agreeing; });
+    if (known_.stop_at) return step >= *known_.stop_at;
+    if (known_.error) std::rethrow_exception(known_.error);
+    if (known_.over) throw_if_failed(runtime);
+    known_.last_step = step;
     return false;
   }
 
   void stop() {
     {
       std::lock_guard lock(mutex_);
-      over_ = true;
+      known_.over = true;
     }
     changed_.notify_all();
     if (agreement_.joinable()) agreement_.join();
-    if (listening_) answer_before_leaving();
+    if (known_.listening) answer_before_leaving();
+  }
+
+  void begin() {
+    std::lock_guard lock(mutex_);
+    known_ = {};
   }
 
  private:
@@ -116,8 +122,8 @@ class Preemption {
     if (runtime.coordination()->error()) return;
     try {
       if (runtime.process_index() != 0) {
-        tell(runtime, step_key(runtime.process_index()), last_step_);
-      } else if (!stop_at_) {
+        tell(runtime, step_key(runtime.process_index()), known_.last_step);
+      } else if (!known_.stop_at) {
         tell(runtime, kStop, kNever);
       }
     } catch (const Error& error) {
@@ -128,12 +134,12 @@ class Preemption {
   /// A process was told to stop; or the job has failed, or this process leaves.
   void heard(bool notice) {
     std::lock_guard lock(mutex_);
-    if (over_) return;
+    if (known_.over) return;
     if (notice) {
-      agreeing_ = true;  // From here on this process comes to no further step.
-      agreement_ = std::thread([this, last = last_step_] { find_agreement(last); });
+      known_.agreeing = true;  // From here on this process comes to no further step.
+      agreement_ = std::thread([this, last = known_.last_step] { find_agreement(last); });
     } else {
-      over_ = true;
+      known_.over = true;
     }
     changed_.notify_all();
   }
@@ -151,9 +157,9 @@ class Preemption {
       error = std::current_exception();
     }
     std::lock_guard lock(mutex_);
-    stop_at_ = stop_at;
-    error_ = error;
-    agreeing_ = false;
+    known_.stop_at = stop_at;
+    known_.error = error;
+    known_.agreeing = false;
     changed_.notify_all();
   }
 
@@ -193,21 +199,27 @@ class Preemption {
       changed_.notify_all();
     });
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kForAgreement, [&] { return answer->has_value() || over_; });
+    changed_.wait_for(lock, kForAgreement, [&] { return answer->has_value() || known_.over; });
     if (answer->has_value() && **answer) return std::stoll(***answer);
-    if (over_) return std::nullopt;
+    if (known_.over) return std::nullopt;
     throw_if_failed(runtime);
     fail<TimeoutError>("[preemption_point] {} within {} s of the signal to stop", what,
                        kForAgreement.count());
   }
 
+  /// What is known of the signal in the job of this process.
+  struct Known {
+    bool listening = false, told = false, agreeing = false;
+    bool over = false;  // The job has failed, or this process leaves.
+    std::int64_t last_step = std::numeric_limits<std::int64_t>::min();  // The last at which not to stop.
+    std::optional<std::int64_t> stop_at;
+    std::exception_ptr error;
+  };
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool watching_ = false, listening_ = false, told_ = false, agreeing_ = false;
-  bool over_ = false;  // The job has failed, or this process leaves.
-  std::int64_t last_step_ = std::numeric_limits<std::int64_t>::min();  // The last at which not to stop.
-  std::optional<std::int64_t> stop_at_;
-  std::exception_ptr error_;
+  bool watching_ = false;
+  Known known_;
   std::thread agreement_;
 };
 
@@ -224,6 +236,8 @@ bool preemption_point(std::int64_t step) {
 namespace runtime {
 
 void stop_preemption_watch() { Preemption::get().stop(); }
+
+void begin_preemption_watch() { Preemption::get().begin(); }
 
 }  // namespace runtime
 }  // namespace lockstep

@@ -34,5 +34,8 @@ namespace runtime {
 /// Stops waiting for other processes' signals, before this process leaves its job.
 void stop_preemption_watch();
 
+/// Begins anew, before this process joins another job.
+void begin_preemption_watch();
+
 }  // namespace runtime
 }  // namespace lockstep

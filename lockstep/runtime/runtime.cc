@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <set>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
@@ -49,6 +51,7 @@ void add_attributes(DeviceInfo& info, const pjrt::DeviceDescription& device) {
 }
 
 std::terminate_handler terminate_before = nullptr;
+std::once_flag terminate_is_set;
 
 /// Ends in the handler that was there before, the program's own or C++'s.
 [[noreturn]] void on_terminate() {
@@ -58,6 +61,10 @@ std::terminate_handler terminate_before = nullptr;
   }
   if (terminate_before != nullptr) terminate_before();
   std::abort();
+}
+
+void set_terminate() {
+  std::call_once(terminate_is_set, [] { terminate_before = std::set_terminate(on_terminate); });
 }
 
 /// A socket must not take the place of a standard stream that is closed: what the program prints would go
@@ -110,10 +117,12 @@ Runtime* Runtime::existing() { return the_runtime.load(std::memory_order_acquire
 void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where) {
   std::lock_guard lock(creation_mutex);
   if (Runtime* runtime = the_runtime.load()) {
+    if (runtime->initialized_ && runtime->left_)
+      return runtime->join_again(settings, std::move(on_peer_failure), where);
     if (runtime->initialized_) {
       lockstep::fail<InitializationError>(
-          "[initialize] called a second time (at {}); the first call was at {}. A process joins its "
-          "job once",
+          "[initialize] called a second time (at {}); the first call was at {}. Leave the job by shutdown() "
+          "before joining another one",
           where.to_string(), runtime->first_use_.to_string());
     }
     lockstep::fail<InitializationError>(
@@ -131,25 +140,81 @@ void Runtime::create(const Settings& settings, PeerFailurePolicy on_peer_failure
   on_exit([](int status, void*) { the_runtime.load()->at_exit(status); }, nullptr);
   // A forked child does not belong to the job: it would wait in vain.
   pthread_atfork(nullptr, nullptr, [] { the_runtime.load()->failed_ = true; });
-  if (settings.place.num_processes > 1) terminate_before = std::set_terminate(on_terminate);
+  if (settings.place.num_processes > 1) set_terminate();
+}
+
+void Runtime::join_again(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where) {
+  const auto refuse = [&](const std::string& why) {
+    lockstep::fail<InitializationError>("[initialize] called again (at {}) after shutdown(), but {}",
+                                        where.to_string(), why);
+  };
+  if (is_forked()) refuse("this process was forked from one of a job; call it in a new program");
+  if (described() || !settings.topology.empty())
+    refuse("devices are described, which takes a process of its own");
+  if (platform_ != nullptr && platform_->makes_collectives()) {
+    refuse(
+        fmt::format("the plugin of the platform {} has the devices for the job in which they were opened; "
+                    "start another process",
+                    platform_->name()));
+  }
+  if (failed_ && !between_jobs_)
+    refuse(fmt::format("the job has failed ({}); start another process", first_cause()));
+  between_jobs_ = true;
+  close();
+  failed_ = false;
+  launches_.reset();
+  launch_agreement_.reset();
+  positions_.clear();
+  auto topology = std::exchange(topology_, std::nullopt);
+  const auto before = std::tuple(settings_, job_, client_, client_made_of_, local_pjrt_, devices_,
+                                 local_devices_, plugin_ids_);
+  local_pjrt_.clear();
+  devices_.clear();
+  local_devices_.clear();
+  plugin_ids_.clear();
+  clear_all_kept();  // which was compiled for the devices of the job before
+  begin_preemption_watch();
+  settings_ = settings;
+  on_peer_failure_ = std::move(on_peer_failure);
+  ++job_;
+  try {
+    apply_settings();
+    start();
+  } catch (...) {
+    // Arrays of the job before can still be read; computations throw this, until another call succeeds.
+    close();
+    fail(std::current_exception());
+    topology_ = std::move(topology);
+    std::tie(settings_, job_, client_, client_made_of_, local_pjrt_, devices_, local_devices_, plugin_ids_) =
+        before;
+    throw;
+  }
+  first_use_ = where;
+  between_jobs_ = left_ = false;
+  say_banner();
+  if (process_count() > 1) set_terminate();
 }
 
 Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     : settings_(settings),
       compile_cache_(settings_.compile_cache),
       on_peer_failure_(std::move(on_peer_failure)),
-      pid_(getpid()),
-      watch_(coordination::graces::kForTheCoordinator,
-             [this](const coordination::JobError& error) { coordination_->fail(error); }) {
+      pid_(getpid()) {
   open_standard_streams();
-  require_what_libraries_need(settings);
+  apply_settings();
+}
+
+void Runtime::apply_settings() {
+  watch_.emplace(coordination::graces::kForTheCoordinator,
+                 [this](const coordination::JobError& error) { coordination_->fail(error); });
+  require_what_libraries_need(settings_);
   watch::set_process(process_index(), process_count());
   // The launcher reads standard output through a pipe: write complete lines immediately nevertheless.
   if (settings_.place.cluster == "launcher") setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  if (process_count() > 1)
-    logging::set_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
-  if (process_count() > 1 && settings_.place.cluster != "launcher")
-    set_debug_prefix(fmt::format("[process {} of {}] ", process_index(), process_count()));
+  const std::string prefix =
+      process_count() > 1 ? fmt::format("[process {} of {}] ", process_index(), process_count()) : "";
+  logging::set_prefix(prefix);
+  set_debug_prefix(settings_.place.cluster == "launcher" ? "" : prefix);
   set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
 }
 
@@ -295,8 +360,13 @@ void Runtime::open_devices() {
   platform_->set_environment(settings_, environment, system, /*described=*/false);
   auto plugin = pjrt::Plugin::load(choice.path);
   platform_->register_handlers(*plugin);
-  client_ = pjrt::Client::create(plugin, platform_->client_options(settings_, environment, system),
-                                 store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
+  auto made_of = std::pair(choice.path, platform_->client_options(settings_, environment, system));
+  if (client_ != nullptr && made_of != client_made_of_) clients_before_.push_back(std::move(client_));
+  if (client_ == nullptr) {
+    client_ = pjrt::Client::create(plugin, made_of.second,
+                                   store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
+    client_made_of_ = std::move(made_of);
+  }
   if (settings_.platform != "auto" && client_->platform_name() != settings_.platform) {
     lockstep::fail<InitializationError>(
         "[initialize] the platform {} was asked for, but the plugin {} is for {}; give the platform's own "
@@ -415,7 +485,8 @@ void Runtime::exchange_topology() {
     for (const DeviceRun& run : topology_->shape(process).devices) {
       for (int i = 0; i < run.count; ++i) {
         DeviceInfo& info = device_infos_.emplace_back();
-        info.id = static_cast<int>(device_infos_.size()) - 1;
+        info.id = static_cast<int>(devices_.size());
+        info.job = job_;
         info.process_index = process;
         info.local_ordinal = ordinal++;
         info.platform = topology_->shape(process).platform;

@@ -40,7 +40,7 @@ namespace lockstep::runtime {
 PeerFailurePolicy peer_failure_policy(const InitializeOptions& options, const Environment& environment);
 
 /// This process's membership of the job, and its devices. There is at most one object; it lives until the
-/// process ends.
+/// process ends, also if the process leaves its job and joins another one.
 class Runtime {
  public:
   /// Only if start() threw; otherwise the object is kept.
@@ -52,8 +52,12 @@ class Runtime {
   /// The runtime, or nullptr if nothing has used a device yet.
   static Runtime* existing();
 
-  /// Makes the runtime for `initialize()`. Throws InitializationError if there is one.
+  /// Makes the runtime for `initialize()`, or joins another job with one that has left its job. Throws
+  /// InitializationError if there is another one.
   static void create(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where);
+
+  /// How many jobs this process was in before this one.
+  int job() const { return job_; }
 
   int process_index() const { return settings_.place.process_id; }
   int process_count() const { return settings_.place.num_processes; }
@@ -154,14 +158,23 @@ class Runtime {
   void at_terminate() noexcept;
 
  private:
+  /// The first line of the failure's message.
+  std::string first_cause();
+
   /// Throws the first cause, with its consequence here.
   void throw_failure(const std::string& consequence);
 
   /// Is in no job yet, and has no devices: start() comes next.
   Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure);
 
+  /// What the settings say for the process.
+  void apply_settings();
+
   /// Joins the job and opens the devices.
   void start();
+
+  /// After shutdown(): joins another job. What was made in the one before can be used no more.
+  void join_again(const Settings& settings, PeerFailurePolicy on_peer_failure, const CallSite& where);
   void meet();
   /// After the processes met: devices, what each has, connections. What fails here is told to the others.
   void set_up();
@@ -186,18 +199,22 @@ class Runtime {
   void say_banner() const;
 
   Settings settings_;
-  CompileCache compile_cache_;
-  const PeerFailurePolicy on_peer_failure_;
+  int job_ = 0;
+  CompileCache compile_cache_;  ///< as the first settings say
+  PeerFailurePolicy on_peer_failure_;
   const pid_t pid_;
   CallSite first_use_;
   bool initialized_ = false;
   std::atomic<bool> left_ = false;
+  bool between_jobs_ = false;  ///< while it joins another one, and after that failed
 
-  FailureWatch watch_;  // used by the threads of coordination_ and world_
+  std::optional<FailureWatch> watch_;  // used by the threads of coordination_ and world_
   std::unique_ptr<coordination::CoordinationServer> server_;
   std::unique_ptr<coordination::CoordinationClient> coordination_;
   const Platform* platform_ = nullptr;
   std::shared_ptr<pjrt::Client> client_;
+  std::pair<std::string, pjrt::ClientOptions> client_made_of_;  ///< the plugin's path, and the options
+  std::vector<std::shared_ptr<pjrt::Client>> clients_before_;   ///< whose buffers arrays may still have
   std::unique_ptr<Plan> plan_;
   std::vector<const pjrt::Device*> local_pjrt_;
 

@@ -23,6 +23,7 @@ struct DeviceInfo {
   int core_on_chip = 0;
   int slice_index = 0;
   std::int64_t memory_bytes = 0;  ///< 0: unknown
+  int job = 0;                    ///< how many jobs this process was in before; may differ between processes
 };
 
 /// A device of the job, in this or another process: a handle, cheap to copy. Its DeviceInfo belongs to the
@@ -50,12 +51,18 @@ class Device {
   /// The size of its memory in bytes, or 0 if unknown, as for CPUs.
   std::int64_t memory_bytes() const { return info_->memory_bytes; }
 
+  /// How many jobs this process was in before the device's: 0 unless `initialize()` was called again after
+  /// `shutdown()`.
+  int job() const { return info_->job; }
+
   /// "CpuDevice(id=3)".
   std::string to_string() const;
 
-  /// Compares the ids.
-  bool operator==(const Device& other) const { return id() == other.id(); }
-  std::strong_ordering operator<=>(const Device& other) const { return id() <=> other.id(); }
+  /// Compares the jobs, and then the ids.
+  bool operator==(const Device& other) const { return id() == other.id() && job() == other.job(); }
+  std::strong_ordering operator<=>(const Device& other) const {
+    return job() == other.job() ? id() <=> other.id() : job() <=> other.job();
+  }
 
  private:
   const DeviceInfo* info_;

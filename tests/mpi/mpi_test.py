@@ -45,6 +45,12 @@ class Ranks:
         self.expect("halves", 4, "even: rank 2 is process 0 of 2, sums 40 40", "even: rank 0 is process 1 of 2, sums 40 40",
                     "odd: rank 3 is process 0 of 2, sums 80 80", "odd: rank 1 is process 1 of 2, sums 80 80")
 
+    def test_jobs_of_other_communicators_follow_each_other(self):
+        self.expect("turns", 4, *(f"{job}: rank {i} is process {i} of 4, sums 120 120"
+                                  for job in ("world", "again") for i in range(4)),
+                    *(f"half: rank {i} is process {1 - i // 2} of 2, sums {40 * (1 + i % 2)} {40 * (1 + i % 2)}"
+                      for i in range(4)))
+
     def test_some_ranks_are_a_job_and_the_others_compute_alone(self):
         self.expect("some", 3, *(f"some: rank {i} is process {i} of 2, sums 20 20" for i in range(2)))
 

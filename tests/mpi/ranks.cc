@@ -47,6 +47,13 @@ int main(int argc, char** argv) {
       MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
       compute(rank % 2 == 0 ? "even" : "odd", half, rank);
       MPI_Comm_free(&half);
+    } else if (mode == "turns") {  // one job after the other, with other members
+      compute("world", MPI_COMM_WORLD, rank);
+      MPI_Comm half = MPI_COMM_NULL;
+      MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
+      compute("half", half, rank);
+      MPI_Comm_free(&half);
+      compute("again", MPI_COMM_WORLD, rank);
     } else if (mode == "some") {
       MPI_Comm some = MPI_COMM_NULL;
       MPI_Comm_split(MPI_COMM_WORLD, rank < 2 ? 0 : MPI_UNDEFINED, rank, &some);

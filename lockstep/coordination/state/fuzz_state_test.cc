@@ -62,7 +62,7 @@ class RandomJob {
     return static_cast<int>(choices_.one_in(20) ? choices_.number(-3, 8)
                                                 : choices_.number(0, num_tasks_ - 1));
   }
-  std::uint64_t service() { return choices_.one_in(20) ? choices_.bits() : kService; }
+  std::uint64_t service() { return choices_.one_in(20) ? choices_.bits() : service_; }
   std::uint64_t incarnation() {
     return static_cast<std::uint64_t>(choices_.one_in(4) ? choices_.number(101, 103) : 100);
   }
@@ -107,7 +107,7 @@ class RandomJob {
   template <class Request>
   Request of_job() {
     auto request = random<Request>();
-    request.mutable_incarnations()->set_service_incarnation(kService);
+    request.mutable_incarnations()->set_service_incarnation(service_);
     return request;
   }
 
@@ -146,6 +146,12 @@ class RandomJob {
     request.set_source_task_id(task);
     request.set_incarnation(incarnation);
     make(id, request);
+    if (machine_->incarnation() == service_) return;
+    // All had left, and the job begins anew.
+    service_ = machine_->incarnation();
+    model_.clear();
+    passed_.clear();
+    late_.clear();
   }
 
   void step() {
@@ -339,6 +345,7 @@ class RandomJob {
   int num_tasks_;
   std::unique_ptr<StateMachine> machine_;
   std::map<CallId, bool> open_;  ///< Whether it still waits.
+  std::uint64_t service_ = kService;
   std::int64_t version_ = -1;
   std::map<std::string, std::string> model_;
   std::set<std::pair<std::string, std::int64_t>> passed_, late_;

@@ -40,8 +40,10 @@ struct ServerOptions {
   /// A process may die and return while the others continue: they are not told of its failure.
   bool recoverable = false;
 
-  /// Stays for later starts of the job: a process that registers once all have left, or once the job has
-  /// failed, or with a later attempt, begins a new one, in which nothing of the one before is left.
+  /// Stays for later starts of the job: a process that registers once the job has failed, or with a later
+  /// attempt, begins a new one, in which nothing of the one before is left. Without it, one of
+  /// Lockstep's processes that registers once all have left does so, too; unless a process holds the
+  /// coordinator, which then ends with its job.
   bool keep = false;
 
   Limits limits;

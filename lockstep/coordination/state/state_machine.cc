@@ -206,10 +206,13 @@ void StateMachine::fail_shutdown(const Status& error, Answers& answers) {
 
 // Later starts of the job.
 
-bool StateMachine::begins_anew(int task, std::uint64_t incarnation, int attempt) const {
-  if (!keep_ || in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] == num_tasks()) return false;
-  if (attempt > attempt_) return true;
-  return (all_left_locked() || job_error_) && tasks_[task].incarnation != incarnation;
+bool StateMachine::begins_anew(int task, std::uint64_t incarnation, const Caller& caller) const {
+  if (in_state_[static_cast<std::size_t>(TaskState::kUninitialized)] == num_tasks()) return false;
+  if (keep_ && caller.attempt > attempt_) return true;
+  // JAX's service lets one of its processes come again at once; ours join a job of them all.
+  const bool is_over = !recoverable_ && !first_failure_ && caller.where.known() &&
+                       in_state_[static_cast<std::size_t>(TaskState::kDisconnected)] == num_tasks();
+  return (is_over || (keep_ && (all_left_locked() || job_error_))) && tasks_[task].incarnation != incarnation;
 }
 
 void StateMachine::begin_anew(int attempt, Answers& answers) {
@@ -268,7 +271,14 @@ void StateMachine::handle(Section& section, CallId call, const Caller& caller,
                   fmt::format("{} belongs to attempt {} of the job, but attempt {} has begun; end it",
                               name(task), caller.attempt, attempt_)));
   }
-  if (begins_anew(task, incarnation, caller.attempt)) begin_anew(caller.attempt, section.answers);
+  if (begins_anew(task, incarnation, caller)) {
+    if (held_by_ && !keep_) {
+      return section.answer(
+          done, Status::bare(Code::kUnavailable,
+                             fmt::format("{} holds a coordinator whose job is over", name(*held_by_))));
+    }
+    begin_anew(caller.attempt, section.answers);
+  }
   Task& self = tasks_[task];
   auto come_again = [&] {
     if (recoverable_ && self.incarnation != incarnation) barriers_.task_restarted(task);

@@ -186,7 +186,7 @@ class StateMachine : public Service {
   Status stopped() const;
   /// Why a call of a process that knows this incarnation of the service is not served.
   std::optional<Status> refusal(std::uint64_t service) const;
-  bool begins_anew(int task, std::uint64_t incarnation, int attempt) const;
+  bool begins_anew(int task, std::uint64_t incarnation, const Caller& caller) const;
   void begin_anew(int attempt, Answers& answers);
   void end_all_calls(const Status& status, Code of_barriers, Answers& answers);
   BarrierTable::Listener barrier_listener();

@@ -144,6 +144,33 @@ TEST_F(StateMachineTest, Register_AfterCleanLeave_IsOkAtOnce) {
   EXPECT_EQ(state(1), TaskState::kConnected);
 }
 
+TEST_F(StateMachineTest, Register_AfterAllOfLocksteps_HaveLeft_WaitsForTheOthersOfANewStart) {
+  const Caller own{.where = {"a", 1}};
+  start(2);
+  insert("key", "of the first start");
+  leave(0), leave(1);
+  auto first = join(1, 999, own);
+  EXPECT_TRUE(first.open());
+  auto second = join(0, 998, own);
+  EXPECT_EQ(first.code(), Code::kOk);
+  EXPECT_EQ(state(1), TaskState::kConnected);
+  EXPECT_NE(second.value(), kService);
+  service_ = second.value();
+  EXPECT_EQ(try_get("key").code(), Code::kNotFound);
+}
+
+TEST_F(StateMachineTest, Register_AfterTheJobOfAHeldCoordinator_IsToBeTriedAgain) {
+  const Caller own{.where = {"a", 1}};
+  machine_ =
+      std::make_unique<StateMachine>(ServerOptions{.num_processes = 2, .held_by = 0}, clock_, kService);
+  join(0), join(1);
+  leave(0), leave(1);
+  auto early = join(1, 999, own);
+  EXPECT_EQ(early.code(), Code::kUnavailable);
+  EXPECT_FALSE(early.status().service_error);
+  EXPECT_TRUE(machine_->all_left());
+}
+
 TEST_F(StateMachineTest, Register_ProcessReportedDeadBefore_FailsTheOthersAtOnce) {
   make(3);
   auto waiting = join(0);
