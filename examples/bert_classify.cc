@@ -77,9 +77,10 @@ void train(const Options& o, const bert::Folder& folder) {
   if (fresh && speaker) std::printf("a new classifier of %zu labels\n", labels.size());
 
   const std::int64_t steps = (std::ssize(texts) + o.batch - 1) / o.batch * o.epochs;
-  const auto optimizer = ls::optim::adamw(
-      ls::optim::linear_schedule(o.rate, 0, steps), /*b1=*/0.9, /*b2=*/0.999, /*eps=*/1e-8, o.weight_decay,
-      ls::tree::Rules<bool>{{"*bias", false}, {"*scale", false}, {"*", true}});
+  const auto optimizer =
+      ls::optim::adamw({.learning_rate = ls::optim::linear_schedule(o.rate, 0, steps),
+                        .weight_decay = o.weight_decay,
+                        .mask = ls::tree::Rules<bool>{{"*bias", false}, {"*scale", false}, {"*", true}}});
   auto state = ls::jit([&](const Classifier& model) { return optimizer.init(model); },
                        {.out_shardings = {folder.replicated}, .name = "init"})(model);
   auto step = ls::jit(

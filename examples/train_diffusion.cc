@@ -159,7 +159,10 @@ void train(const Options& o) {
   const ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
   const ls::NamedSharding by_rows(mesh, P("data")), replicated(mesh, P());
   const auto rate =
-      ls::optim::warmup_cosine_decay_schedule(0, o.rate, std::max<std::int64_t>(1, o.steps / 20), o.steps);
+      ls::optim::warmup_cosine_decay_schedule({.init_value = 0,
+                                               .peak_value = o.rate,
+                                               .warmup_steps = std::max<std::int64_t>(1, o.steps / 20),
+                                               .decay_steps = o.steps});
   const auto optimizer = ls::optim::adam(rate);
   auto [unet, state] = ls::jit(
       [&] {

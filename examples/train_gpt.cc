@@ -125,11 +125,15 @@ void train(const Options& o) {
       mesh, nn::partition_rules(
                 layers(o),
                 {{"vocabulary", "tensor"}, {"heads", "tensor"}, {"hidden", "tensor"}, {"embed", "fsdp"}}));
-  const auto rate = ls::optim::warmup_cosine_decay_schedule(
-      0, o.rate, std::min<std::int64_t>(50, o.steps / 2), o.steps, o.rate / 10);
+  const auto rate =
+      ls::optim::warmup_cosine_decay_schedule({.init_value = 0,
+                                               .peak_value = o.rate,
+                                               .warmup_steps = std::min<std::int64_t>(50, o.steps / 2),
+                                               .decay_steps = o.steps,
+                                               .end_value = o.rate / 10});
   const auto optimizer =
       ls::optim::chain(ls::optim::clip_by_global_norm(1.0),
-                       ls::optim::adamw(rate, /*b1=*/0.9, /*b2=*/0.99, /*eps=*/1e-8, /*weight_decay=*/0.1));
+                       ls::optim::adamw({.learning_rate = rate, .b2 = 0.99, .weight_decay = 0.1}));
   auto [gpt, state] = ls::jit(
       [&] {
         Gpt gpt = nn::init(layers(o), ls::random::key(0));

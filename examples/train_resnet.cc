@@ -77,7 +77,9 @@ void train(const Options& o) {
   // Kernels decay, biases and BatchNorm's scales do not.
   const auto optimizer = ls::optim::chain(
       ls::optim::add_decayed_weights(o.weight_decay, ls::tree::Rules<bool>{{"*kernel", true}, {"*", false}}),
-      ls::optim::sgd(ls::optim::cosine_decay_schedule(o.rate, steps), /*momentum=*/0.9, /*nesterov=*/true));
+      ls::optim::sgd({.learning_rate = ls::optim::cosine_decay_schedule(o.rate, steps),
+                      .momentum = 0.9,
+                      .nesterov = true}));
   auto state = ls::jit([&](const ResNet& net) { return optimizer.init(net); },
                        {.out_shardings = {replicated}, .name = "init"})(model.net);
   auto step = ls::jit(

@@ -104,9 +104,11 @@ void train(const Options& o) {
   const ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});
   const ls::NamedSharding by_rows(mesh, P("data")), replicated(mesh, P());
   const auto rate =
-      ls::optim::warmup_cosine_decay_schedule(0, o.rate, std::max<std::int64_t>(1, steps / 10), steps);
-  const auto optimizer = ls::optim::adamw(rate, /*b1=*/0.9, /*b2=*/0.999, /*eps=*/1e-8,
-                                          /*weight_decay=*/0.05);
+      ls::optim::warmup_cosine_decay_schedule({.init_value = 0,
+                                               .peak_value = o.rate,
+                                               .warmup_steps = std::max<std::int64_t>(1, steps / 10),
+                                               .decay_steps = steps});
+  const auto optimizer = ls::optim::adamw({.learning_rate = rate, .weight_decay = 0.05});
   auto [vit, state] = ls::jit(
       [&] {
         Vit vit = nn::init(layers(o), ls::random::key(0));

@@ -109,10 +109,13 @@ struct Training {
 };
 
 inline auto optimizer(const Training& t) {
-  auto rate = ls::optim::warmup_cosine_decay_schedule(0, t.peak_rate, t.warmup, t.steps, t.peak_rate / 10);
-  return ls::optim::chain(
-      ls::optim::clip_by_global_norm(1.0),
-      ls::optim::adamw(rate, /*b1=*/0.9, /*b2=*/0.99, /*eps=*/1e-8, /*weight_decay=*/0.1));
+  auto rate = ls::optim::warmup_cosine_decay_schedule({.init_value = 0,
+                                                       .peak_value = t.peak_rate,
+                                                       .warmup_steps = t.warmup,
+                                                       .decay_steps = t.steps,
+                                                       .end_value = t.peak_rate / 10});
+  return ls::optim::chain(ls::optim::clip_by_global_norm(1.0),
+                          ls::optim::adamw({.learning_rate = rate, .b2 = 0.99, .weight_decay = 0.1}));
 }
 
 }  // namespace transformer

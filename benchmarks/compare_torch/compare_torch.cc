@@ -56,9 +56,7 @@ llm::Model make_llama(const ls::Sharding& sharding) {
                  {.out_shardings = {sharding}})();
 }
 
-ls::optim::Adam adamw() {
-  return ls::optim::adamw(/*learning_rate=*/1e-3, 0.9, 0.999, 1e-8, /*weight_decay=*/0.01);
-}
+ls::optim::Adam adamw() { return ls::optim::adamw({.learning_rate = 1e-3, .weight_decay = 0.01}); }
 
 void train_llama(int steps) {
   const ls::Mesh mesh = ls::make_mesh({{"data", ls::device_count()}});

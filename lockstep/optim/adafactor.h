@@ -74,10 +74,10 @@ struct ScaleByFactoredRms {
     return out;
   }
 };
-inline ScaleByFactoredRms scale_by_factored_rms(bool factored = true, double decay_rate = 0.8,
-                                                std::int64_t step_offset = 0,
-                                                std::int64_t min_dim_size_to_factor = 128,
-                                                double epsilon = 1e-30) {
+inline ScaleByFactoredRms scale_by_factored_rms(const ScaleByFactoredRms& options = {}) { return options; }
+[[deprecated("name the options: scale_by_factored_rms({.decay_rate = 0.8})")]] inline ScaleByFactoredRms
+scale_by_factored_rms(bool factored, double decay_rate = 0.8, std::int64_t step_offset = 0,
+                      std::int64_t min_dim_size_to_factor = 128, double epsilon = 1e-30) {
   return {factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon};
 }
 
@@ -99,8 +99,8 @@ struct AdafactorOptions {
 template <class = void>
 auto adafactor(std::optional<Schedule> learning_rate = std::nullopt, AdafactorOptions options = {}) {
   return chain(
-      scale_by_factored_rms(options.factored, options.decay_rate, options.decay_offset,
-                            options.min_dim_size_to_factor, options.eps),
+      scale_by_factored_rms({options.factored, options.decay_rate, options.decay_offset,
+                             options.min_dim_size_to_factor, options.eps}),
       internal::when(options.clipping_threshold.has_value(),
                      clip_by_block_rms(options.clipping_threshold.value_or(1))),
       internal::when(learning_rate.has_value(),

@@ -82,12 +82,36 @@ struct Adam {
   }
 };
 
-inline Adam adam(double learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8) {
+/// Of adam(). `Rate` is double or Schedule (chain.h).
+template <class Rate>
+struct AdamOptions {
+  Rate learning_rate;
+  double b1 = 0.9, b2 = 0.999, eps = 1e-8;
+};
+
+/// Of adamw().
+template <class Rate>
+struct AdamWOptions {
+  Rate learning_rate;
+  double b1 = 0.9, b2 = 0.999, eps = 1e-8, weight_decay = 1e-4;
+};
+
+inline Adam adam(double learning_rate) { return {learning_rate}; }
+inline Adam adam(const AdamOptions<double>& options) {
+  return {options.learning_rate, options.b1, options.b2, options.eps, 0};
+}
+[[deprecated("name the options: adam({.learning_rate = 1e-3, .b1 = 0.9})")]] inline Adam adam(
+    double learning_rate, double b1, double b2 = 0.999, double eps = 1e-8) {
   return {learning_rate, b1, b2, eps, 0};
 }
 
-inline Adam adamw(double learning_rate, double b1 = 0.9, double b2 = 0.999, double eps = 1e-8,
-                  double weight_decay = 1e-4) {
+/// `adamw({.learning_rate = 1e-3, .weight_decay = 0.1})`.
+inline Adam adamw(const AdamWOptions<double>& options) {
+  return {options.learning_rate, options.b1, options.b2, options.eps, options.weight_decay};
+}
+inline Adam adamw(double learning_rate) { return adamw(AdamWOptions<double>{learning_rate}); }
+[[deprecated("name the options: adamw({.learning_rate = 1e-3, .weight_decay = 0.1})")]] inline Adam adamw(
+    double learning_rate, double b1, double b2 = 0.999, double eps = 1e-8, double weight_decay = 1e-4) {
   return {learning_rate, b1, b2, eps, weight_decay};
 }
 

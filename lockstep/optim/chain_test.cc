@@ -48,9 +48,10 @@ TEST(Chain, RmspropAdagradAndLion_GiveWhatOptaxGives) {
 }
 
 TEST(Chain, AdamwOfAScheduleWithAMask_GivesWhatOptaxGives) {
-  const Schedule schedule = warmup_cosine_decay_schedule(0, 0.1, 2, 6, 0.01);
+  const Schedule schedule = warmup_cosine_decay_schedule(
+      {.init_value = 0, .peak_value = 0.1, .warmup_steps = 2, .decay_steps = 6, .end_value = 0.01});
   const Mask weights = [](const std::string& path, const Array&) { return path == "w"; };
-  expect_near(after_steps(adamw(schedule, 0.9, 0.999, 1e-8, 0.1, weights), 4),
+  expect_near(after_steps(adamw({.learning_rate = schedule, .weight_decay = 0.1, .mask = weights}), 4),
               {0.783879042f, -1.94000077f, 0.256103963f, 2.94176507f, 0.33566016f, 0.0374082625f}, 5e-6);
 }
 
@@ -77,18 +78,20 @@ TEST(Schedules, GiveWhatOptaxGives) {
        {1.f, 1.f, 0.840000033f, 0.680000007f, 0.519999981f, 0.360000014f, 0.200000003f, 0.200000003f,
         0.200000003f}},
       {"polynomial",
-       polynomial_schedule(1, 0.2, 2, 5, 1),
+       polynomial_schedule(
+           {.init_value = 1, .end_value = 0.2, .power = 2, .transition_steps = 5, .transition_begin = 1}),
        {1.f, 1.f, 0.712000012f, 0.488000035f, 0.328000009f, 0.231999993f, 0.200000003f, 0.200000003f,
         0.200000003f}},
       {"exponential",
        exponential_decay(1, 2, 0.5, {.transition_begin = 1, .staircase = true, .end_value = 0.2}),
        {1.f, 1.f, 1.f, 0.5f, 0.5f, 0.25f, 0.25f, 0.200000003f, 0.200000003f}},
       {"cosine",
-       cosine_decay_schedule(1, 6, 0.1, 2),
+       cosine_decay_schedule({.init_value = 1, .decay_steps = 6, .alpha = 0.1, .exponent = 2}),
        {1.f, 0.883461475f, 0.606249988f, 0.324999958f, 0.156249985f, 0.104038566f, 0.100000001f, 0.100000001f,
         0.100000001f}},
       {"warm-up",
-       warmup_cosine_decay_schedule(0, 0.1, 2, 6, 0.01),
+       warmup_cosine_decay_schedule(
+           {.init_value = 0, .peak_value = 0.1, .warmup_steps = 2, .decay_steps = 6, .end_value = 0.01}),
        {0.f, 0.0500000007f, 0.100000001f, 0.0868198127f, 0.054999996f, 0.0231801961f, 0.0100000007f,
         0.0100000007f, 0.0100000007f}},
       {"piecewise",

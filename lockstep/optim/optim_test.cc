@@ -58,11 +58,11 @@ TEST(Optimizers, FourSteps_GiveWhatOptaxGives) {
        {0.7443471550941467f, -1.9092261791229248f, 0.19284047186374664f, 3.040149688720703f,
         0.21144311130046844f, -0.09060991555452347f}},
       {"momentum",
-       [] { return after_four_steps(sgd(0.1, 0.9)); },
+       [] { return after_four_steps(sgd({.learning_rate = 0.1, .momentum = 0.9})); },
        {0.2093529999256134f, -1.867269515991211f, -0.08892616629600525f, 3.018483877182007f,
         0.3504166901111603f, 0.04635709524154663f}},
       {"nesterov",
-       [] { return after_four_steps(sgd(0.1, 0.9, true)); },
+       [] { return after_four_steps(sgd({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true})); },
        {-0.11473223567008972f, -1.789991855621338f, -0.13267262279987335f, 3.0796895027160645f,
         0.4178686738014221f, 0.13846293091773987f}},
       {"adam",
@@ -70,7 +70,7 @@ TEST(Optimizers, FourSteps_GiveWhatOptaxGives) {
        {0.9678354859352112f, -1.9879246950149536f, 0.46040651202201843f, 2.993004083633423f,
         0.13998138904571533f, -0.1599705070257187f}},
       {"adamw",
-       [] { return after_four_steps(adamw(1e-2, 0.9, 0.999, 1e-8, 0.1)); },
+       [] { return after_four_steps(adamw({.learning_rate = 1e-2, .weight_decay = 0.1})); },
        {0.963810384273529f, -1.980020523071289f, 0.45846763253211975f, 2.9811272621154785f,
         0.1395222693681717f, -0.15923121571540833f}},
   };
@@ -101,7 +101,7 @@ TEST(Optimizers, TheState_HasTheParametersShardings) {
 TEST(Optimizers, States_AreTrees) {
   EXPECT_EQ(tree::leaves(adam(0.1).init(first_params())).size(), 5u);
   EXPECT_EQ(tree::leaves(sgd(0.1).init(first_params())).size(), 0u);
-  EXPECT_EQ(tree::leaves(sgd(0.1, 0.9).init(first_params())).size(), 2u);
+  EXPECT_EQ(tree::leaves(sgd({.learning_rate = 0.1, .momentum = 0.9}).init(first_params())).size(), 2u);
 }
 
 TEST(Optimizers, AdamwWithoutTheParameters_IsAnError) {

@@ -26,20 +26,26 @@ Schedule constant_schedule(double value) {
   return [value](const Array& count, DType dtype) { return full_like(astype(count, dtype), value); };
 }
 
+Schedule polynomial_schedule(const PolynomialSchedule& options) {
+  check_steps("polynomial_schedule", options.transition_steps);
+  return [o = options](const Array& count, DType dtype) {
+    Array left = 1.0 - progress(count, dtype, o.transition_begin, o.transition_steps);
+    // At the end a rounded quotient may be above 1, and powers of numbers below 0 are NaN.
+    if (o.power != 1) left = power(maximum(left, 0.0), o.power);
+    return (o.init_value - o.end_value) * left + o.end_value;
+  };
+}
+
 Schedule polynomial_schedule(double init_value, double end_value, double power, std::int64_t transition_steps,
                              std::int64_t transition_begin) {
-  check_steps("polynomial_schedule", transition_steps);
-  return [=](const Array& count, DType dtype) {
-    Array left = 1.0 - progress(count, dtype, transition_begin, transition_steps);
-    // At the end a rounded quotient may be above 1, and powers of numbers below 0 are NaN.
-    if (power != 1) left = lockstep::power(maximum(left, 0.0), power);
-    return (init_value - end_value) * left + end_value;
-  };
+  return polynomial_schedule(
+      PolynomialSchedule{init_value, end_value, power, transition_steps, transition_begin});
 }
 
 Schedule linear_schedule(double init_value, double end_value, std::int64_t transition_steps,
                          std::int64_t transition_begin) {
-  return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin);
+  return polynomial_schedule(
+      PolynomialSchedule{init_value, end_value, 1, transition_steps, transition_begin});
 }
 
 Schedule exponential_decay(double init_value, std::int64_t transition_steps, double decay_rate,
@@ -55,13 +61,21 @@ Schedule exponential_decay(double init_value, std::int64_t transition_steps, dou
   };
 }
 
-Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha, double exponent) {
-  check_steps("cosine_decay_schedule", decay_steps);
-  return [=](const Array& count, DType dtype) {
-    Array cosine = 0.5 * (1.0 + cos(std::numbers::pi * progress(count, dtype, 0, decay_steps)));
-    if (exponent != 1) cosine = power(cosine, exponent);
-    return init_value * ((1 - alpha) * cosine + alpha);
+Schedule cosine_decay_schedule(const CosineDecay& options) {
+  check_steps("cosine_decay_schedule", options.decay_steps);
+  return [o = options](const Array& count, DType dtype) {
+    Array cosine = 0.5 * (1.0 + cos(std::numbers::pi * progress(count, dtype, 0, o.decay_steps)));
+    if (o.exponent != 1) cosine = power(cosine, o.exponent);
+    return o.init_value * ((1 - o.alpha) * cosine + o.alpha);
   };
+}
+
+Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps) {
+  return cosine_decay_schedule(CosineDecay{init_value, decay_steps});
+}
+
+Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha, double exponent) {
+  return cosine_decay_schedule(CosineDecay{init_value, decay_steps, alpha, exponent});
 }
 
 Schedule join_schedules(std::vector<Schedule> schedules, std::vector<std::int64_t> boundaries) {
@@ -80,12 +94,18 @@ Schedule join_schedules(std::vector<Schedule> schedules, std::vector<std::int64_
   };
 }
 
+Schedule warmup_cosine_decay_schedule(const WarmupCosineDecay& o) {
+  const double alpha = o.peak_value == 0 ? 0 : o.end_value / o.peak_value;
+  return join_schedules(
+      {linear_schedule(o.init_value, o.peak_value, o.warmup_steps),
+       cosine_decay_schedule(CosineDecay{o.peak_value, o.decay_steps - o.warmup_steps, alpha, o.exponent})},
+      {o.warmup_steps});
+}
+
 Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
                                       std::int64_t decay_steps, double end_value, double exponent) {
-  const double alpha = peak_value == 0 ? 0 : end_value / peak_value;
-  return join_schedules({linear_schedule(init_value, peak_value, warmup_steps),
-                         cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)},
-                        {warmup_steps});
+  return warmup_cosine_decay_schedule(
+      WarmupCosineDecay{init_value, peak_value, warmup_steps, decay_steps, end_value, exponent});
 }
 
 Schedule sgdr_schedule(const std::vector<WarmupCosineDecay>& cycles) {
@@ -94,8 +114,7 @@ Schedule sgdr_schedule(const std::vector<WarmupCosineDecay>& cycles) {
   std::int64_t end = 0;
   for (const WarmupCosineDecay& cycle : cycles) {
     if (!schedules.empty()) boundaries.push_back(end);
-    schedules.push_back(warmup_cosine_decay_schedule(cycle.init_value, cycle.peak_value, cycle.warmup_steps,
-                                                     cycle.decay_steps, cycle.end_value, cycle.exponent));
+    schedules.push_back(warmup_cosine_decay_schedule(cycle));
     end += cycle.decay_steps;
   }
   return join_schedules(std::move(schedules), std::move(boundaries));

@@ -41,8 +41,14 @@ Schedule linear_schedule(double init_value, double end_value, std::int64_t trans
                          std::int64_t transition_begin = 0);
 
 /// As linear_schedule, but along (1 - progress)^power.
-Schedule polynomial_schedule(double init_value, double end_value, double power, std::int64_t transition_steps,
-                             std::int64_t transition_begin = 0);
+struct PolynomialSchedule {
+  double init_value, end_value, power;
+  std::int64_t transition_steps, transition_begin = 0;
+};
+Schedule polynomial_schedule(const PolynomialSchedule& options);
+[[deprecated("name the options: polynomial_schedule({.init_value = 1, ...})")]] Schedule polynomial_schedule(
+    double init_value, double end_value, double power, std::int64_t transition_steps,
+    std::int64_t transition_begin = 0);
 
 struct ExponentialDecayOptions {
   std::int64_t transition_begin = 0;
@@ -56,21 +62,30 @@ Schedule exponential_decay(double init_value, std::int64_t transition_steps, dou
 
 /// From init_value to alpha * init_value over decay_steps, along half a cosine to the power of `exponent`.
 /// Throws Error unless decay_steps is positive.
-Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha = 0,
-                               double exponent = 1);
+struct CosineDecay {
+  double init_value;
+  std::int64_t decay_steps;
+  double alpha = 0, exponent = 1;
+};
+Schedule cosine_decay_schedule(const CosineDecay& options);
+Schedule cosine_decay_schedule(double init_value, std::int64_t decay_steps);
+[[deprecated("name the options: cosine_decay_schedule({.init_value = 1, ...})")]] Schedule
+cosine_decay_schedule(double init_value, std::int64_t decay_steps, double alpha, double exponent = 1);
 
 /// Linearly from init_value to peak_value over warmup_steps, then cosine_decay_schedule to end_value.
 /// decay_steps include the warmup.
-Schedule warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
-                                      std::int64_t decay_steps, double end_value = 0, double exponent = 1);
-
-/// Several cycles of warmup_cosine_decay_schedule (Loshchilov and Hutter, "SGDR", 2016). Each starts
-/// decay_steps after the start of the one before.
 struct WarmupCosineDecay {
   double init_value, peak_value;
   std::int64_t warmup_steps, decay_steps;
   double end_value = 0, exponent = 1;
 };
+Schedule warmup_cosine_decay_schedule(const WarmupCosineDecay& options);
+[[deprecated("name the options: warmup_cosine_decay_schedule({.init_value = 0, ...})")]] Schedule
+warmup_cosine_decay_schedule(double init_value, double peak_value, std::int64_t warmup_steps,
+                             std::int64_t decay_steps, double end_value = 0, double exponent = 1);
+
+/// Several cycles of warmup_cosine_decay_schedule (Loshchilov and Hutter, "SGDR", 2016). Each starts
+/// decay_steps after the start of the one before.
 Schedule sgdr_schedule(const std::vector<WarmupCosineDecay>& cycles);
 
 /// Linearly from init_value to peak_value over warmup_steps. Then warmup_constant_schedule stays at

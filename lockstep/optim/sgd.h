@@ -51,7 +51,11 @@ struct Sgd {
   }
 };
 
-inline Sgd sgd(double learning_rate, double momentum = 0, bool nesterov = false) {
+/// Plain gradient descent, or with momentum: `sgd({.learning_rate = 0.1, .momentum = 0.9})`.
+inline Sgd sgd(double learning_rate) { return {learning_rate}; }
+inline Sgd sgd(const Sgd& options) { return options; }
+[[deprecated("name the options: sgd({.learning_rate = 0.1, .momentum = 0.9})")]] inline Sgd sgd(
+    double learning_rate, double momentum, bool nesterov = false) {
   return {learning_rate, momentum, nesterov};
 }
 

@@ -37,14 +37,16 @@ void add_optim(Functions& all) {
   using namespace optim;
   const Schedule falling = linear_schedule(0.5, 0.125, 4);
   all["optim::sgd"] = steps(sgd(0.25));
-  all["optim::sgd(momentum)"] = steps(sgd(0.25, 0.9));
-  all["optim::sgd(nesterov)"] = steps(sgd(0.25, 0.9, true));
+  all["optim::sgd(momentum)"] = steps(sgd({.learning_rate = 0.25, .momentum = 0.9}));
+  all["optim::sgd(nesterov)"] = steps(sgd({.learning_rate = 0.25, .momentum = 0.9, .nesterov = true}));
   all["optim::sgd(schedule)"] = steps(sgd(falling));
   all["optim::adam"] = steps(adam(0.125));
-  all["optim::adamw"] = steps(adamw(0.125, 0.9, 0.999, 1e-8, 0.25));
-  all["optim::adamw(mask)"] = steps(adamw(falling, 0.9, 0.999, 1e-8, 0.25,
-                                          [](const std::string& path, const Array&) { return path == "w"; }));
-  all["optim::lion"] = steps(lion(0.125, 0.9, 0.99, 0.25));
+  all["optim::adamw"] = steps(adamw({.learning_rate = 0.125, .weight_decay = 0.25}));
+  all["optim::adamw(mask)"] = steps(adamw(
+      {.learning_rate = falling, .weight_decay = 0.25, .mask = [](const std::string& path, const Array&) {
+         return path == "w";
+       }}));
+  all["optim::lion"] = steps(lion({.learning_rate = 0.125, .weight_decay = 0.25}));
   all["optim::rmsprop"] = steps(rmsprop(0.125));
   all["optim::adagrad"] = steps(adagrad(0.5));
   all["optim::chain(clip_by_global_norm, adam)"] =
@@ -54,13 +56,15 @@ void add_optim(Functions& all) {
   all["optim::global_norm"] = [](const Arrays& a) { return Arrays{global_norm(a)}; };
   all["optim::constant_schedule"] = of_counts(constant_schedule(0.25));
   all["optim::linear_schedule"] = of_counts(linear_schedule(1.0, 0.25, 8, 2));
-  all["optim::polynomial_schedule"] = of_counts(polynomial_schedule(1.0, 0.25, 2, 8, 2));
+  all["optim::polynomial_schedule"] = of_counts(polynomial_schedule(
+      {.init_value = 1.0, .end_value = 0.25, .power = 2, .transition_steps = 8, .transition_begin = 2}));
   all["optim::exponential_decay"] = of_counts(exponential_decay(1.0, 4, 0.5, {.transition_begin = 2}));
   all["optim::exponential_decay(staircase)"] =
       of_counts(exponential_decay(1.0, 4, 0.5, {.staircase = true, .end_value = 0.125}));
-  all["optim::cosine_decay_schedule"] = of_counts(cosine_decay_schedule(1.0, 10, 0.125));
-  all["optim::warmup_cosine_decay_schedule"] =
-      of_counts(warmup_cosine_decay_schedule(0.0, 1.0, 4, 14, 0.125));
+  all["optim::cosine_decay_schedule"] =
+      of_counts(cosine_decay_schedule({.init_value = 1.0, .decay_steps = 10, .alpha = 0.125}));
+  all["optim::warmup_cosine_decay_schedule"] = of_counts(warmup_cosine_decay_schedule(
+      {.init_value = 0.0, .peak_value = 1.0, .warmup_steps = 4, .decay_steps = 14, .end_value = 0.125}));
   all["optim::piecewise_constant_schedule"] =
       of_counts(piecewise_constant_schedule(1.0, {{3, 0.5}, {10, 0.25}}));
   all["optim::join_schedules"] =

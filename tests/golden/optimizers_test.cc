@@ -79,14 +79,18 @@ TEST(Optimizers, GiveOptaxsSteps) {
   using namespace optim;
   const Schedule falling = linear_schedule(0.5, 0.125, 4);
   expect_steps("adam", adam(0.125));
-  expect_steps("adam(b1=0)", adam(0.125, 0));
-  expect_steps("adamw(schedule)", adamw(exponential_decay(0.3, 3, 0.7), 0.85, 0.99, 1e-8, 0.1));
-  expect_steps("sgd(schedule)", sgd(piecewise_constant_schedule(0.3, {{1, 0.7}, {3, 0.1}}), 0.9, true));
+  expect_steps("adam(b1=0)", adam({.learning_rate = 0.125, .b1 = 0}));
+  expect_steps(
+      "adamw(schedule)",
+      adamw({.learning_rate = exponential_decay(0.3, 3, 0.7), .b1 = 0.85, .b2 = 0.99, .weight_decay = 0.1}));
+  expect_steps("sgd(schedule)", sgd({.learning_rate = piecewise_constant_schedule(0.3, {{1, 0.7}, {3, 0.1}}),
+                                     .momentum = 0.9,
+                                     .nesterov = true}));
   expect_steps("rmsprop", rmsprop(0.1));
   expect_steps("adagrad", adagrad(0.1));
   expect_steps("lion", lion(0.1));
   expect_steps("lamb", lamb(0.125));
-  expect_steps("lamb(weight_decay)", lamb(falling, 0.9, 0.999, 1e-6, 0.25));
+  expect_steps("lamb(weight_decay)", lamb({.learning_rate = falling, .weight_decay = 0.25}));
   expect_steps("adafactor", adafactor(0.125));
   expect_steps("adafactor(factored)", adafactor(0.125, {.min_dim_size_to_factor = 3}));
   expect_steps("adafactor(all options)",
@@ -124,9 +128,11 @@ TEST(PartsOfTrees, GiveOptaxsSteps) {
   expect_steps("masked(adam)", masked(adam(0.125), not_b));
   expect_steps(
       "multi_transform",
-      multi_transform(tree::Rules<std::string>{{"b", "fast"}, {"k", "slow"}, {"*", "frozen"}},
-                      std::pair("slow", adamw(linear_schedule(0.5, 0.125, 4), 0.9, 0.999, 1e-8, 0.1)),
-                      std::pair("fast", sgd(0.25, 0.9)), std::pair("frozen", set_to_zero())));
+      multi_transform(
+          tree::Rules<std::string>{{"b", "fast"}, {"k", "slow"}, {"*", "frozen"}},
+          std::pair("slow", adamw({.learning_rate = linear_schedule(0.5, 0.125, 4), .weight_decay = 0.1})),
+          std::pair("fast", sgd({.learning_rate = 0.25, .momentum = 0.9})),
+          std::pair("frozen", set_to_zero())));
   expect_steps("chain(adam, masked(set_to_zero))",
                chain(adam(0.125), masked(set_to_zero(),
                                          [](const std::string& path, const Array&) { return path == "b"; })));
@@ -219,8 +225,13 @@ TEST(Schedules, OfEveryKind_GiveOptaxsValues) {
   };
   expect("constant_schedule", constant_schedule(0.3));
   expect("exponential_decay", exponential_decay(0.3, 7, 0.9, {.transition_begin = 1, .end_value = 0.2}));
-  expect("cosine_decay_schedule", cosine_decay_schedule(0.3, 13, 0.1, 1.5));
-  expect("polynomial_schedule", polynomial_schedule(0.3, 0.1, 1.7, 11, 2));
+  expect("cosine_decay_schedule",
+         cosine_decay_schedule({.init_value = 0.3, .decay_steps = 13, .alpha = 0.1, .exponent = 1.5}));
+  expect("polynomial_schedule", polynomial_schedule({.init_value = 0.3,
+                                                     .end_value = 0.1,
+                                                     .power = 1.7,
+                                                     .transition_steps = 11,
+                                                     .transition_begin = 2}));
   expect("piecewise_constant_schedule", piecewise_constant_schedule(0.3, {{3, 0.7}, {9, 0.1}}));
   expect("sgdr_schedule", sgdr_schedule({{0.0, 1.0, 2, 8, 0.125}, {0.125, 0.5, 3, 12, 0.0, 2.0}}));
   expect("warmup_constant_schedule", warmup_constant_schedule(0.125, 1.0, 5));

@@ -106,7 +106,7 @@ TEST(Models, AConvolutionalNet_TrainsAsInJax) {
   auto [k1, k2, k3] = random::split<3>(random::key(2));
   const Convolutional model{std::sqrt(2.0 / 9) * random::normal(k1, {3, 3, 1, 16}),
                             std::sqrt(2.0 / 144) * random::normal(k2, {3, 3, 16, 32}), dense(k3, 128, 10)};
-  const auto optimizer = optim::sgd(0.05, 0.9);
+  const auto optimizer = optim::sgd({.learning_rate = 0.05, .momentum = 0.9});
   expect_jaxs_losses("convolutional", step_of(loss, optimizer), model, optimizer.init(model), digits);
 }
 
