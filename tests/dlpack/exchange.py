@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy and JAX take Lockstep's arrays by DLPack, and Lockstep takes theirs, in one process.
+"""NumPy, JAX and PyTorch take Lockstep's arrays by DLPack, and Lockstep takes theirs, in one process.
 
-    exchange.py LIBRARY
+    exchange.py LIBRARY                 NumPy and JAX
+    exchange.py LIBRARY --torch PYTHON  PyTorch, with a Python that has it (it is too large for each run of the tests)
 
 Exit status 77 where the package index cannot be reached.
 """
@@ -150,9 +151,55 @@ def check(library):
     print("NumPy, JAX and Lockstep agree")
 
 
+def check_torch(library):
+    """With a Python that has PyTorch."""
+    import torch
+
+    names = DTYPES | {"bf16": "bfloat16", "f8_e4m3fn": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}
+    for ours, torchs in names.items():
+        x = Ours(library, library.call("make", ours.encode(), 16))
+        seen = torch.from_dlpack(x)
+        expected = torch.arange(64).to(getattr(torch, torchs)).reshape(16, 4)
+        raw = torch.uint8  # equality of all types, 8-bit floats too
+        assert seen.dtype == expected.dtype and torch.equal(seen.contiguous().view(raw), expected.view(raw)), (ours, seen)
+        assert seen.data_ptr() == library.call("address", x.pointer), ours
+        x.drop()  # PyTorch keeps the memory
+        gc.collect()
+        other = Ours(library, library.call("make", ours.encode(), 16))
+        assert torch.equal(seen.view(raw), expected.view(raw)), ours
+
+        for versioned in (True, False):
+            back = take(library, seen, versioned=versioned)
+            again = torch.from_dlpack(back)
+            assert torch.equal(again.view(raw), expected.view(raw)), (ours, versioned)
+            back.drop()
+        other.drop()
+
+    whole = torch.arange(24 * 32, dtype=torch.float32).reshape(24, 32)
+    views = (whole.T, whole[::2, 1::3], whole.reshape(2, 12, 32).swapaxes(0, 2), whole[0].expand(5, 32), whole[3:3],
+             torch.tensor(3.0))
+    for view in views:
+        x = take(library, view)
+        assert torch.equal(torch.from_dlpack(x), view), view.stride()
+        twice = Ours(library, library.call("doubled", x.pointer))
+        assert torch.equal(torch.from_dlpack(twice), view + view), view.stride()
+        x.drop()
+
+    try:
+        take(library, torch.ones(3, requires_grad=True))
+        raise AssertionError("a tensor with a gradient was taken")
+    except BufferError:
+        pass
+    print("PyTorch and Lockstep agree")
+
+
 def main():
     if sys.argv[1] == "--check":
         return check(Library(sys.argv[2]))
+    if sys.argv[1] == "--check-torch":
+        return check_torch(Library(sys.argv[2]))
+    if "--torch" in sys.argv:
+        return sys.exit(subprocess.run([sys.argv[3], __file__, "--check-torch", sys.argv[1]], check=False).returncode)
     try:
         python = jax_python.jax_python()
     except subprocess.CalledProcessError as error:
