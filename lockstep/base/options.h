@@ -192,6 +192,14 @@ inline constexpr Option<bool> kReproducibleSums{
     .variable = "LOCKSTEP_REPRODUCIBLE_SUMS",
     .help = "Sums do not depend on how the devices are distributed over processes",
     .page = "transport.md#reproducible-sums"};
+inline constexpr Option<int> kKeptBlocksMib{
+    .argument = "kept_blocks_mib",
+    .variable = "LOCKSTEP_KEPT_BLOCKS_MIB",
+    .otherwise = 256,
+    .least = 0,
+    .help =
+        "On CPUs, how many MiB of freed large arrays and temporaries stay with the process for the next ones",
+    .page = "slow.md#5-does-the-kernel-clear-memory"};
 inline constexpr Option<int> kUnexpectedMessagesMib{
     .argument = "unexpected_messages_mib",
     .variable = "LOCKSTEP_UNEXPECTED_MESSAGES_MIB",

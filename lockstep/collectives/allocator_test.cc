@@ -70,23 +70,24 @@ TEST(TuneAllocator, LargeBlocks_UseHugePages) {
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
   const Library library;
-  ASSERT_TRUE(tune_allocator(library.handle, false, MapEnvironment({})).huge_pages);
+  ASSERT_TRUE(tune_allocator(library.handle, LargeBlocks::kAsBefore, 0, MapEnvironment({})).huge_pages);
   if (setting.empty() || setting.find("[never]") != std::string::npos)
     GTEST_SKIP() << "huge pages: " << setting;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's allocator";
 #endif
   EXPECT_LT(page_faults_of_a_fresh_block(library, kBytes), 2000);
-  EXPECT_FALSE(tune_allocator(library.handle, false, with("LOCKSTEP_HUGE_PAGES", "0")).huge_pages);
+  EXPECT_FALSE(
+      tune_allocator(library.handle, LargeBlocks::kAsBefore, 0, with("LOCKSTEP_HUGE_PAGES", "0")).huge_pages);
   if (setting.find("[madvise]") != std::string::npos) {
     EXPECT_GT(page_faults_of_a_fresh_block(library, kBytes), 10'000);
   }
-  EXPECT_TRUE(tune_allocator(library.handle, false, MapEnvironment({})).huge_pages);
+  EXPECT_TRUE(tune_allocator(library.handle, LargeBlocks::kAsBefore, 0, MapEnvironment({})).huge_pages);
 }
 
 TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
   const Library library;
-  ASSERT_TRUE(tune_allocator(library.handle, false).huge_pages);
+  ASSERT_TRUE(tune_allocator(library.handle, LargeBlocks::kAsBefore).huge_pages);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They end the process.
   EXPECT_EQ(library.error(3, 8), EINVAL);
   EXPECT_EQ(library.error(24, 8), EINVAL);
@@ -105,15 +106,15 @@ TEST(TuneAllocator, KeepsTheContractOfPosixMemalign) {
 TEST(TuneAllocator, ALibraryThatAllocatesNothing_ChangesNothing) {
   void* const maths = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(maths, nullptr);
-  const AllocatorTuning tuning = tune_allocator(maths, true);
+  const AllocatorTuning tuning = tune_allocator(maths, LargeBlocks::kShared);
   EXPECT_FALSE(tuning.huge_pages);
-  EXPECT_FALSE(tuning.shares);
+  EXPECT_EQ(tuning.from, LargeBlocks::kAsBefore);
 }
 
 /// In a process of its own, as the arena stays.
 LOCKSTEP_CHILD(serves_a_library_from_its_arena) {
   const Library library;
-  ASSERT_TRUE(tune_allocator(library.handle, true).shares);
+  ASSERT_EQ(tune_allocator(library.handle, LargeBlocks::kShared).from, LargeBlocks::kShared);
   const Arena* arena = process_arena();
   ASSERT_NE(arena, nullptr);
   for (std::size_t alignment : {64, 4096, 1 << 20}) {
@@ -147,7 +148,7 @@ TEST(TuneAllocator, IfTheProcessShares_LargeBlocksComeFromItsArena) {
 
 LOCKSTEP_CHILD(keeps_its_own_allocator) {
   const Library library;
-  ASSERT_TRUE(tune_allocator(library.handle, true).shares);
+  ASSERT_EQ(tune_allocator(library.handle, LargeBlocks::kShared).from, LargeBlocks::kShared);
   void* block = nullptr;
   ASSERT_EQ(posix_memalign(&block, 4096, 4 << 20), 0);
   EXPECT_FALSE(process_arena()->owns(block));
@@ -175,9 +176,70 @@ TEST(TuneAllocator, LeavesTheProgramsBlocksAlone_AlsoInAForkedChild) {
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
-TEST(TuneAllocator, WithSharedBlocksTurnedOff_SharesNothing) {
+LOCKSTEP_CHILD(shares_nothing) {
   const Library library;
-  EXPECT_FALSE(tune_allocator(library.handle, true, with("LOCKSTEP_SHARED_BLOCKS", "0")).shares);
+  const auto off = with("LOCKSTEP_SHARED_BLOCKS", "0");
+  EXPECT_EQ(tune_allocator(library.handle, LargeBlocks::kShared, 1 << 20, off).from, LargeBlocks::kKept);
+  EXPECT_EQ(process_arena(), nullptr);
+}
+
+TEST(TuneAllocator, WithSharedBlocksTurnedOff_KeepsThemForItself) {
+  for (const auto& result : testing::run_processes({.count = 1, .child = "shares_nothing"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(keeps_freed_blocks) {
+  const Library library;
+  ASSERT_EQ(tune_allocator(library.handle, LargeBlocks::kKept, 2 * kBytes).from, LargeBlocks::kKept);
+  EXPECT_EQ(process_arena(), nullptr) << "no one else may read it";
+  page_faults_of_a_fresh_block(library, kBytes);
+  EXPECT_LT(page_faults_of_a_fresh_block(library, kBytes), 10);
+
+  auto* const block = static_cast<char*>(library.make(64, kBytes));
+  std::memset(block, 7, kBytes);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool reads = block[kBytes - 1] == 7;
+    std::memset(block, 8, kBytes);
+    library.free(block);
+    void* const another = library.make(64, kBytes);
+    std::memset(another, 9, kBytes);
+    library.free(another);
+    _exit(reads ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(block[kBytes - 1], 7);
+
+  // Of another job in the same process, with others on the host.
+  ASSERT_EQ(tune_allocator(library.handle, LargeBlocks::kShared).from, LargeBlocks::kShared);
+  void* const shared = library.make(64, kBytes);
+  EXPECT_TRUE(process_arena()->owns(shared));
+  EXPECT_FALSE(process_arena()->owns(block));
+  library.free(block);
+  library.free(shared);
+}
+
+TEST(TuneAllocator, OfAProcessAlone_KeepsFreedBlocks_AndForkedChildrenReadThem) {
+  for (const auto& result : testing::run_processes({.count = 1, .child = "keeps_freed_blocks"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
+}
+
+LOCKSTEP_CHILD(keeps_nothing) {
+  const Library library;
+  EXPECT_EQ(tune_allocator(library.handle, LargeBlocks::kKept, 0).from, LargeBlocks::kAsBefore);
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // They take more address space themselves.
+  const rlimit limit{std::size_t{64} << 30, std::size_t{64} << 30};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_EQ(tune_allocator(library.handle, LargeBlocks::kKept).from, LargeBlocks::kAsBefore);
+#endif
+}
+
+TEST(TuneAllocator, WithNothingToKeepOrLimitedAddressSpace_LeavesTheBlocksWhereTheyWere) {
+  for (const auto& result : testing::run_processes({.count = 1, .child = "keeps_nothing"}))
+    EXPECT_EQ(result.exit_code, 0) << result.log;
 }
 
 }  // namespace

@@ -27,7 +27,15 @@ Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages, bool reserve)
     : most_kept_(kept), reserve_(reserve) {
   bytes = round_up(bytes, kHugePage);
   FileDescriptor file(make_memory_file("lockstep-blocks", bytes));
-  if (!file) return;
+  if (file) map(bytes, huge_pages, std::move(file));
+}
+
+Arena::Arena(Private, std::size_t bytes, std::size_t kept, bool huge_pages)
+    : most_kept_(kept), reserve_(false) {
+  map(round_up(bytes, kHugePage), huge_pages, {});
+}
+
+void Arena::map(std::size_t bytes, bool huge_pages, FileDescriptor file) {
   // Somewhat more, so that it begins at a huge page.
   void* room =
       mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -36,15 +44,17 @@ Arena::Arena(std::size_t bytes, std::size_t kept, bool huge_pages, bool reserve)
   auto* const end = static_cast<std::byte*>(room) + bytes + kHugePage;
   if (base != room) munmap(room, static_cast<std::size_t>(base - static_cast<std::byte*>(room)));
   if (base + bytes != end) munmap(base + bytes, static_cast<std::size_t>(end - (base + bytes)));
-  if (mmap(base, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0) == MAP_FAILED) {
-    munmap(base, bytes);
-    return;
+  if (file) {
+    if (mmap(base, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0) == MAP_FAILED) {
+      munmap(base, bytes);
+      return;
+    }
+    // A child would write into the parent's arrays.
+    madvise(base, bytes, MADV_DONTFORK);
+    // The kernel would fill each hole with a page to write it.
+    madvise(base, bytes, MADV_DONTDUMP);
   }
   if (huge_pages) madvise(base, bytes, MADV_HUGEPAGE);
-  // A child would write into the parent's arrays.
-  madvise(base, bytes, MADV_DONTFORK);
-  // The kernel would fill each hole with a page to write it.
-  madvise(base, bytes, MADV_DONTDUMP);
   file_ = std::move(file);
   base_ = base;
   bytes_ = bytes;
@@ -141,8 +151,11 @@ Arena::Ranges::iterator Arena::remove_free(Ranges::iterator range) {
 
 void Arena::drop_pages(std::size_t offset, std::size_t bytes) {
   const int before = errno;
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-            static_cast<off_t>(bytes));
+  if (!file_)
+    madvise(base_ + offset, bytes, MADV_DONTNEED);
+  else
+    fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
   errno = before;
 }
 
@@ -163,7 +176,7 @@ std::int64_t Arena::offset_of(const void* begin, std::size_t bytes) const {
 }
 
 FileDescriptor Arena::descriptor_to_read() const {
-  if (base_ == nullptr) return {};
+  if (base_ == nullptr || !file_) return {};
   return FileDescriptor(
       ::open(("/proc/self/fd/" + std::to_string(file_.get())).c_str(), O_RDONLY | O_CLOEXEC));
 }

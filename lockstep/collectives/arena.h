@@ -16,19 +16,24 @@ namespace lockstep::collectives {
 
 inline constexpr std::size_t kHugePage = 2 << 20;
 
-/// Large blocks of a process's memory that other processes of its host may read: a part of the address space
-/// that maps one memory file. Blocks get pages as they are written. Freed blocks keep their pages for later
-/// blocks, up to a limit. What no block has taken yet cannot be accessed, so that nothing that walks the
-/// address space gives it pages (mlockall); core files are without the arena. All methods may be called from
-/// any thread.
+/// Large blocks of a process's memory: a part of the address space. Blocks get pages as they are written.
+/// Freed blocks keep their pages for later blocks, up to a limit. What no block has taken yet cannot be
+/// accessed, so that nothing that walks the address space gives it pages (mlockall). A shared arena maps a
+/// memory file, which other processes of the host may read; it has no copy in forked children, and is not in
+/// core files. All methods may be called from any thread.
 class Arena {
  public:
   static constexpr std::size_t kLeastBytes = 8 << 10;  ///< smaller arrays are never read in place
   static constexpr std::size_t kKeptBytes = 256 << 20;
 
-  /// An arena of `bytes` of address space, which itself takes no memory. Freed blocks keep pages of at most
-  /// `kept` bytes. Has no descriptor if the system does not provide such memory. With `reserve` a block has
-  /// its pages before it is written: where the system counts memory strictly, it would otherwise end the
+  struct Private {};
+
+  /// A private one. Null `base()` if there is no address space.
+  Arena(Private, std::size_t bytes, std::size_t kept, bool huge_pages);
+
+  /// A shared arena of `bytes` of address space, which itself takes no memory. Freed blocks keep pages of at
+  /// most `kept` bytes. Has no descriptor if the system does not provide such memory. With `reserve` a block
+  /// has its pages before it is written: where the system counts memory strictly, it would otherwise end the
   /// program (SIGBUS) in place of an error.
   explicit Arena(std::size_t bytes, std::size_t kept = kKeptBytes, bool huge_pages = true,
                  bool reserve = counts_memory_strictly());
@@ -54,7 +59,7 @@ class Arena {
   /// Null if there is no memory.
   const std::byte* base() const { return base_; }
 
-  /// A descriptor for other processes to map (ArenaView); empty if there is no memory.
+  /// A descriptor for other processes to map (ArenaView); empty if there is no memory, or for a private one.
   FileDescriptor descriptor_to_read() const;
 
   /// For a forked child: the content belongs to the parent and must not be changed.
@@ -67,6 +72,9 @@ class Arena {
   };
   using Ranges = std::map<std::size_t, Free>;                   // by offset
   using Sizes = std::set<std::pair<std::size_t, std::size_t>>;  // bytes and offset
+
+  /// Takes address space; with `file` it maps it.
+  void map(std::size_t bytes, bool huge_pages, FileDescriptor file);
 
   /// The smallest free range that has at least `bytes`, with or without pages.
   Ranges::iterator best_fit(std::size_t bytes, bool has_pages);

@@ -125,6 +125,10 @@ struct InitializeOptions {
   /// platform's compiler makes the collectives.
   std::optional<bool> data_tls;
 
+  /// On CPUs, so many MiB of large arrays and temporaries that are freed stay with this process for the next
+  /// ones, which the kernel then need not clear (docs/slow.md). 0: none. LOCKSTEP_KEPT_BLOCKS_MIB, 256.
+  std::optional<int> kept_blocks_mib;
+
   /// Data that other hosts send to a device before it has come to the operation hold at most so many MiB of
   /// this process's memory, and then wait in the sender (docs/transport.md, "A receiver that is late");
   /// LOCKSTEP_UNEXPECTED_MESSAGES_MIB, 16.

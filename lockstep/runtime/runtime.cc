@@ -249,7 +249,11 @@ void Runtime::set_up() {
         "the data to other hosts in plain text; unset it, or LOCKSTEP_DATA_TLS, or use the platform cpu",
         platform_->name());
   }
-  collectives::tune_allocator(client_->plugin()->library(), !native_collectives() && shares_its_host());
+  const auto blocks = native_collectives() ? collectives::LargeBlocks::kAsBefore
+                      : shares_its_host()  ? collectives::LargeBlocks::kShared
+                                           : collectives::LargeBlocks::kKept;
+  collectives::tune_allocator(client_->plugin()->library(), blocks,
+                              static_cast<std::size_t>(settings_.kept_blocks_mib) << 20);
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
   std::vector<std::string> process_host;

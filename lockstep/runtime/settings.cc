@@ -212,6 +212,7 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
   std::string interface_address;
   settings.network = find_value(environment, options::kNetwork).value_or("");
   settings.data_connections = value_of(environment, options::kDataConnections);
+  settings.kept_blocks_mib = value_of(environment, options::kKeptBlocksMib, options.kept_blocks_mib);
   settings.unexpected_messages_mib =
       value_of(environment, options::kUnexpectedMessagesMib, options.unexpected_messages_mib);
   settings.interface = value_of(environment, options::kInterface, options.interface);

@@ -46,6 +46,7 @@ struct Settings {
   int data_connections =
       options::kDataConnections
           .otherwise;  ///< of tcp, to each device of another host; LOCKSTEP_DATA_CONNECTIONS
+  int kept_blocks_mib = options::kKeptBlocksMib.otherwise;
   int unexpected_messages_mib = options::kUnexpectedMessagesMib.otherwise;
   std::string interface;  ///< the network interface for connections to other hosts; empty: any
   bool reproducible_sums = false;

@@ -273,6 +273,7 @@ TEST(Resolve, EveryOption_IsReadFromOurAndJaxsVariables) {
                                     {prefix + "MAX_COMPILED_PROGRAMS", "12"},
                                     {prefix + "REPRODUCIBLE_SUMS", "1"},
                                     {prefix + "DATA_TLS", "1"},
+                                    {prefix + "KEPT_BLOCKS_MIB", "0"},
                                     {prefix + "UNEXPECTED_MESSAGES_MIB", "5"},
                                     {prefix + "LOG_COMPILES", "1"},
                                     {prefix + "DEBUG_NANS", "True"},
@@ -281,6 +282,7 @@ TEST(Resolve, EveryOption_IsReadFromOurAndJaxsVariables) {
     EXPECT_EQ(settings.max_compiled_programs, 12);
     EXPECT_TRUE(settings.reproducible_sums);
     EXPECT_TRUE(settings.data_tls);
+    EXPECT_EQ(settings.kept_blocks_mib, 0);
     EXPECT_EQ(settings.unexpected_messages_mib, 5);
     EXPECT_TRUE(settings.debug.log_compiles);
     EXPECT_TRUE(settings.debug.nans);
