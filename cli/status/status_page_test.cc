@@ -164,7 +164,7 @@ TEST_F(StatusPage, AWrongHostOrToken_IsForbidden) {
 // Browsers send a cookie to every port of a host, and so to whoever listens there.
 TEST_F(StatusPage, TheToken_IsNoCookie_AndThePageHoldsNoDataOfTheJob) {
   serve(made_up_board(3));
-  for (const std::string path :
+  for (const std::string& path :
        {std::string("/"), std::string("/?token=") + kToken, std::string("/?token=wrong")}) {
     const std::string page = get(path);
     EXPECT_EQ(status_of(page), 200) << path;

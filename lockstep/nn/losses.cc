@@ -10,6 +10,7 @@
 #include "lockstep/ops/apply.h"
 #include "lockstep/ops/comparison.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/indexing.h"
 #include "lockstep/ops/shape.h"
 
 namespace lockstep::nn {
@@ -32,13 +33,13 @@ Array loss_of(const std::string& name, const std::string& key, std::initializer_
                           [&](Tracers given) { return internal::in_at_least_f32(given, compose); });
 }
 
-/// NaN for labels out of range. Selected by comparison, not by a gather: so nothing moves if the classes are
-/// split over devices.
+/// NaN for labels out of range.
 Array logit_of(const Array& logits, const Array& labels) {
   const std::int64_t classes = logits.shape().back();
   const bool is_signed = info(labels.dtype()).kind == DTypeKind::kSigned;
   const Array place = is_signed ? where(labels < 0, labels + classes, labels) : labels;
-  const Array chosen = sum(where(one_hot(place, classes, DType::kBool), logits, 0), -1);
+  const Array chosen =
+      squeeze(take_along_axis(logits, expand_dims(place, -1), -1, GatherScatterMode::kClip), {-1});
   const Array outside = is_signed ? logical_or(place < 0, place >= classes) : place >= classes;
   return where(outside, std::numeric_limits<double>::quiet_NaN(), chosen);
 }

@@ -142,7 +142,7 @@ TEST(OneDnn, Convolutions_EqualTheDefinition_OnAnyNumberOfThreads) {
        {std::pair(kChannelsLast, kKernelsLast), std::pair(kChannelsFirst, kChannelsFirst),
         std::pair(kBatchLast, kKernelsLast)}) {
     for (bool by_kernels : {false, true}) {
-      for (const auto [stride, dilation] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+      for (const auto& [stride, dilation] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
         const Convolution c =
             of_images(images, kernels, images, 17, 14, 16, 24, stride, dilation, by_kernels);
         SCOPED_TRACE(testing::Message() << "order " << images[1] << images[0] << ", stride " << stride
@@ -172,7 +172,8 @@ TEST(OneDnn, SmallConvolutions_AndFewImages_AreLeftToXla) {
 }
 
 TEST(OneDnn, AProductOfATransposedMatrix_EqualsTheDefinition_OnAnyNumberOfThreads) {
-  for (const auto [m, n, k] : {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16)}) {
+  for (const auto& [m, n, k] :
+       {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16)}) {
     ASSERT_TRUE(computes_product(m, n, k));
     const std::vector<float> x = random({n, m}, 3), y = random({n, k}, 4);
     std::vector<float> result(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), NAN), again = result;

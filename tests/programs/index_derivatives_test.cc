@@ -23,6 +23,28 @@ TEST(IndexDerivatives, AnElementWrittenTwice_PassesItsGradientToTheLastWrite) {
   expect_equal(std::get<1>(grads), array({0.f, 2.f, 1.f}));
 }
 
+TEST(IndexDerivatives, OfOneElementOfEachRow_IsComparedWithItsIndex) {
+  const Array x = test::waves({3, 4});
+  const Array by_row = array({1, -1, 9}, {3, 1});  // 9 is out of bounds: NaN, without a gradient
+  auto taken = [](Array x, Array places, std::int64_t axis) {
+    return nansum(square(take_along_axis(x, places, axis)));
+  };
+  auto along_rows = [&](Array x) { return taken(x, by_row, 1); };
+  auto along_columns = [&](Array x) { return taken(x, array({2, 0, 1, 2}, {1, 4}), 0); };
+  auto twice = [&](Array x) { return taken(x, concatenate({by_row, by_row}, 1), 1); };
+  const Array chosen = array({0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}, {3, 4});
+  expect_equal(grad(along_rows)(x), 2.f * x * chosen);
+  expect_equal(grad(along_columns)(x),
+               2.f * x * array({0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f, 0.f, 1.f, 0.f, 0.f, 1.f}, {3, 4}));
+  expect_equal(grad(twice)(x), 4.f * x * chosen);
+  const auto scatters = [&](auto loss) {
+    return jit(grad(loss)).lower(x).as_text().find("scatter") != std::string::npos;
+  };
+  EXPECT_FALSE(scatters(along_rows));
+  EXPECT_FALSE(scatters(along_columns));
+  EXPECT_TRUE(scatters(twice));
+}
+
 TEST(IndexDerivatives, SortAndCumulativeOperations_PassGradientsToTheirElements) {
   const Array weights = arange(1, 5, 1, float32);
   auto sorted = [](Array x) { return sum(sort(x) * arange(3, float32)); };

@@ -136,6 +136,34 @@ ShardingRule gather_sharding(std::span<const Aval> inputs, std::span<const Aval>
   return rule;
 }
 
+/// The transpose of a gather that takes one element of each row, as take_along_axis with one index does:
+/// compared with the index, element by element, it becomes a part of the code around it. nullopt for other
+/// gathers.
+std::optional<Value> transpose_of_one_in_each_row(const SliceGatherParams& p, const Value& ct,
+                                                  const Value& indices, const Aval& operand) {
+  const Shape& batch = indices.aval().shape;
+  const Integers& rows = p.start_indices_batching_dims;
+  const bool one_dim = p.offset_dims.empty() && p.start_index_map.size() == 1 &&
+                       p.operand_batching_dims.size() + 1 == operand.shape.size();
+  if (!one_dim || !std::ranges::is_sorted(rows) || !std::ranges::is_sorted(p.operand_batching_dims))
+    return std::nullopt;
+  Shape of_rows;
+  for (std::size_t j = 0; j + 1 < batch.size(); ++j) {
+    if (indexed::contains(rows, static_cast<std::int64_t>(j)))
+      of_rows.push_back(batch[j]);
+    else if (batch[j] != 1)
+      return std::nullopt;
+  }
+  const std::int64_t dim = p.start_index_map.front(), size = operand.shape[static_cast<std::size_t>(dim)];
+  const auto spread = [&](const Value& x) {
+    return lax::broadcast_in_dim(lax::reshape(x, of_rows), operand.shape, p.operand_batching_dims);
+  };
+  const Value place = lax::iota(ct, indices.aval().dtype, operand.shape, dim);
+  const Value is_there = lax::eq(place, spread(lax::internal::clamped(indices, {size - 1})));
+  const Value value = spread(ct);
+  return lax::select(is_there, value, lax::full_like(value, 0));
+}
+
 }  // namespace
 
 Scalar default_fill(DType dtype) {
@@ -161,6 +189,8 @@ const Primitive& gather_p() {
         const auto& p = call.params.as<SliceGatherParams>();
         const Value& ct = *call.cotangents[0];
         Tangents out(2);
+        out[0] = transpose_of_one_in_each_row(p, ct, *call.operands[1].value, call.operands[0].aval);
+        if (out[0]) return out;
         out[0] = lax::scatter_add(rules::zeros(ct, call.operands[0].aval), *call.operands[1].value, ct,
                                   {p.offset_dims, p.collapsed_slice_dims, p.start_index_map,
                                    p.operand_batching_dims, p.start_indices_batching_dims},
