@@ -29,6 +29,7 @@ inline std::vector<std::int32_t> token_ids(const lockstep::tokenizers::Tokenizer
 /// Copies what a folder says of its tokenizer to another one, by process 0 alone.
 inline void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (lockstep::process_index() != 0) return;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"})
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "tokenizer.model", "spiece.model"})
     if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, to / name);
 }

@@ -53,25 +53,33 @@ Charsmap::Charsmap(std::string_view base64, const std::string& where) : where_(w
     fail<DataError>("[tokenizers] {}: \"precompiled_charsmap\" has texts that are not UTF-8", where);
 }
 
-bool Charsmap::append(std::string_view part, std::string& text) const {
-  std::size_t at = offset(units_[0]);
-  for (const char c : part) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte == 0) return false;
+std::size_t Charsmap::find(std::string_view part, bool longest, std::size_t& begin) const {
+  std::size_t at = offset(units_[0]), size = 0;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(part[i]);
+    if (byte == 0) break;
     at ^= byte;
-    if (at >= units_.size() || label(units_[at]) != byte) return false;
+    if (at >= units_.size() || label(units_[at]) != byte) break;
     const std::uint32_t unit = units_[at];
     at ^= offset(unit);
     if (!has_value(unit)) continue;
-    const std::size_t begin = at < units_.size() ? units_[at] & ~kIsValue : texts_.size();
-    const std::size_t end = texts_.find('\0', begin);
-    if (end == texts_.npos || (static_cast<unsigned char>(texts_[begin]) & 0xc0) == 0x80)
-      fail<DataError>("[tokenizers] {}: \"precompiled_charsmap\" is damaged: a text begins at byte {} of {}",
-                      where_, begin, texts_.size());
-    text.append(texts_, begin, end - begin);
-    return true;
+    begin = at < units_.size() ? units_[at] & ~kIsValue : texts_.size();
+    size = i + 1;
+    if (!longest) break;
   }
-  return false;
+  return size;
+}
+
+std::size_t Charsmap::append(std::string_view part, std::string& text, bool longest) const {
+  std::size_t begin = 0;
+  const std::size_t size = find(part, longest, begin);
+  if (size == 0) return 0;
+  const std::size_t end = texts_.find('\0', begin);
+  if (end == texts_.npos || (static_cast<unsigned char>(texts_[begin]) & 0xc0) == 0x80)
+    fail<DataError>("[tokenizers] {}: \"precompiled_charsmap\" is damaged: a text begins at byte {} of {}",
+                    where_, begin, texts_.size());
+  text.append(texts_, begin, end - begin);
+  return size;
 }
 
 }  // namespace lockstep::tokenizers

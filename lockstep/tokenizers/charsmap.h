@@ -17,11 +17,14 @@ class Charsmap {
   /// Of base64. Throws a DataError that begins with `where` if it is damaged.
   Charsmap(std::string_view base64, const std::string& where);
 
-  /// Appends what replaces a part of a text: what belongs to the shortest key with which the part begins.
-  /// False if it begins with no key. Throws a DataError if the table is damaged there.
-  bool append(std::string_view part, std::string& text) const;
+  /// Appends what replaces the beginning of a part of a text: what belongs to the shortest key with which it
+  /// begins, as in the package tokenizers, or to the longest, as in sentencepiece. Returns the key's bytes, 0
+  /// if there is none. Throws a DataError if the table is damaged there.
+  std::size_t append(std::string_view part, std::string& text, bool longest = false) const;
 
  private:
+  std::size_t find(std::string_view part, bool longest, std::size_t& begin) const;
+
   std::string where_;
   std::vector<std::uint32_t> units_;
   std::string texts_;

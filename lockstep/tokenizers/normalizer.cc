@@ -127,17 +127,34 @@ Normalizer make_strip(Settings& settings) {
 
 Normalizer make_precompiled(Settings& settings) {
   const auto map = std::make_shared<const Charsmap>(settings.text("precompiled_charsmap"), settings.where());
+  if (settings.flag(kAsSentencepiece, false)) {
+    return [map](Piece& piece) {
+      std::string text;
+      for (std::size_t at = 0; at < piece.text.size();) {
+        if (const std::size_t size = map->append(std::string_view(piece.text).substr(at), text, true)) {
+          at += size;
+        } else {
+          const std::size_t begin = at;
+          next_character(piece.text, at);
+          text.append(piece.text, begin, at - begin);
+        }
+        check_length(text.size());
+      }
+      piece.text = std::move(text);
+    };
+  }
   return [map](Piece& piece) {
     std::string text;
     for (std::size_t at = 0; at < piece.text.size();) {
       const std::size_t end = grapheme_end(piece.text, at);
       // A cluster of less than 6 bytes is looked up as a whole, and else character by character.
-      const bool whole = end - at < 6 && map->append(std::string_view(piece.text).substr(at, end - at), text);
+      const bool whole =
+          end - at < 6 && map->append(std::string_view(piece.text).substr(at, end - at), text) > 0;
       while (!whole && at < end) {
         const std::size_t begin = at;
         next_character(piece.text, at);
         const std::string_view character = std::string_view(piece.text).substr(begin, at - begin);
-        if (!map->append(character, text)) text += character;
+        if (map->append(character, text) == 0) text += character;
       }
       at = end;
       check_length(text.size());

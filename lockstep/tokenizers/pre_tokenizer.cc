@@ -117,13 +117,14 @@ PreTokenizer make_metaspace(Settings& settings) {
   // Files of before prepend_scheme have only add_prefix_space.
   const std::size_t otherwise = settings.flag("add_prefix_space", true) ? 0 : 2;
   const std::size_t scheme = settings.choice("prepend_scheme", {"always", "first", "never"}, otherwise);
-  settings.text("str_rep", "");  // of old files: the replacement again
-  return [mark, scheme, splits = settings.flag("split", true), blank = literal_pattern(" "),
+  settings.text("str_rep", "");                               // of old files: the replacement again
+  const bool once = !settings.flag(kAsSentencepiece, false);  // not where the text begins with white space
+  return [mark, scheme, once, splits = settings.flag("split", true), blank = literal_pattern(" "),
           pattern = literal_pattern(mark)](std::vector<Piece>& pieces) {
     for (Piece& piece : pieces) {
       if (piece.id >= 0) continue;
       piece.text = replaced(piece.text, blank(piece.text), mark);
-      if ((scheme == 0 || (scheme == 1 && piece.at_start)) && !piece.text.starts_with(mark))
+      if ((scheme == 0 || (scheme == 1 && piece.at_start)) && !(once && piece.text.starts_with(mark)))
         piece.text.insert(0, mark);
     }
     if (splits) split(pieces, pattern, Behavior::kMergedWithNext);

@@ -14,6 +14,10 @@
 
 namespace lockstep::tokenizers {
 
+/// A flag of components that json_of_sentencepiece makes, and no file has: where the packages
+/// differ, it is as sentencepiece.
+inline constexpr std::string_view kAsSentencepiece = "as_sentencepiece";
+
 /// An object of tokenizer.json whose fields are taken one by one; `end` refuses what was not taken. Each
 /// function throws a DataError that names the field, what is expected and what is there.
 class Settings {

@@ -2,10 +2,17 @@
 #pragma once
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace lockstep::tokenizers::test {
+
+/// The bytes of a file of lockstep/tokenizers/testdata/.
+inline std::string bytes_of(const std::string& name) {
+  std::ifstream file(std::string(LOCKSTEP_TOKENIZERS_TESTDATA) + "/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 /// A JSON file of lockstep/tokenizers/testdata/.
 inline nlohmann::json testdata(const std::string& name) {

@@ -17,6 +17,7 @@
 #include "lockstep/tokenizers/normalizer.h"
 #include "lockstep/tokenizers/post_processor.h"
 #include "lockstep/tokenizers/pre_tokenizer.h"
+#include "lockstep/tokenizers/sentencepiece.h"
 #include "lockstep/tokenizers/settings.h"
 
 namespace lockstep::tokenizers {
@@ -76,7 +77,7 @@ Tokenizer Tokenizer::from_file(const std::string& path) {
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) fail<DataError>("[tokenizers] {} cannot be read: {}", path, std::strerror(errno));
   try {
-    return from_json(text);
+    return is_sentencepiece(text) ? from_sentencepiece(text) : from_json(text);
   } catch (const DataError& error) {
     fail<DataError>("{} (in {})", error.what(), path);
   }
@@ -91,6 +92,11 @@ Tokenizer Tokenizer::from_json(std::string_view text) {
   } catch (const nlohmann::json::exception& error) {
     fail<DataError>("[tokenizers] expected a file tokenizer.json, which is JSON: {}", error.what());
   }
+  return Tokenizer(std::make_shared<const Parts>(Settings(file, "tokenizer")));
+}
+
+Tokenizer Tokenizer::from_sentencepiece(std::string_view bytes) {
+  const nlohmann::json file = json_of_sentencepiece(bytes);
   return Tokenizer(std::make_shared<const Parts>(Settings(file, "tokenizer")));
 }
 

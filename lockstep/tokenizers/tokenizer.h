@@ -20,17 +20,20 @@ struct DecodeOptions {
   bool skip_special_tokens = true;  ///< leave out tokens that the file calls special
 };
 
-/// Text to token ids and back, as a file `tokenizer.json` of Hugging Face says. The ids are those of its
-/// package `tokenizers`. Copies share what was read, and threads may use it at the same time.
-/// docs/tokenizers.md lists what a file may have; loading another one fails.
+/// Text to token ids and back, as a file `tokenizer.json` of Hugging Face says, or a model of sentencepiece.
+/// The ids are those of the packages `tokenizers` and `sentencepiece`. Copies share what was read, and
+/// threads may use it at the same time. docs/tokenizers.md lists what a file may have; loading another one
+/// fails.
 class Tokenizer {
  public:
-  /// Reads a file. Throws a DataError that names it and what is wrong: it cannot be read, is not JSON, is
-  /// damaged, or has a component or a field that is not supported.
+  /// Reads a tokenizer.json, or a model of sentencepiece (tokenizer.model, spiece.model). Throws a DataError
+  /// that names the file and what is wrong: it cannot be read, is neither, is damaged, or has a component or
+  /// a field that is not supported.
   static Tokenizer from_file(const std::string& path);
 
-  /// The same of the file's text.
+  /// The same of the text of a tokenizer.json, and of the bytes of a model of sentencepiece.
   static Tokenizer from_json(std::string_view text);
+  static Tokenizer from_sentencepiece(std::string_view bytes);
 
   /// The ids of a text of UTF-8. Throws a DataError that says where if the text is not UTF-8; also if it has
   /// a part for which the model has no token, not even one for unknown parts, if a regular expression of the

@@ -67,6 +67,46 @@ TEST(Tokenizer, TextsInTwentyScripts_GetTheIdsAndTextsOfHuggingFacesPackage) {
   EXPECT_GE(texts, 1000);
 }
 
+TEST(Sentencepiece, TextsInTwentyScripts_GetTheIdsAndTextsOfItsPackage) {
+  int texts = 0;
+  const Json expected = testdata("sentencepiece.json");
+  for (const Json& test : expected) {
+    const std::string name = test["model"];
+    SCOPED_TRACE(name);
+    const Tokenizer tokenizer =
+        Tokenizer::from_file(std::string(LOCKSTEP_TOKENIZERS_TESTDATA) + "/" + name + ".model");
+    for (std::int32_t id = 0; id < std::ssize(test["pieces"]); ++id)
+      EXPECT_EQ(tokenizer.id_to_token(id), test["pieces"][static_cast<std::size_t>(id)].get<std::string>());
+    for (const Json& row : test["texts"]) {
+      const Ids ids = row[1];
+      EXPECT_EQ(tokenizer.encode(row[0].get<std::string>()), ids) << row[0];
+      EXPECT_EQ(tokenizer.decode(ids), row[2].get<std::string>()) << row[0];
+      ++texts;
+    }
+  }
+  EXPECT_GE(texts, 450);
+}
+
+TEST(Sentencepiece, WhatIsNoModel_OrIsNotSupported_IsRefused) {
+  const auto refused = [](const std::string& bytes) {
+    try {
+      Tokenizer::from_sentencepiece(bytes);
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("it is read");
+  };
+  EXPECT_THAT(refused("\n\xff"), HasSubstr("neither"));
+  EXPECT_THAT(refused(""), HasSubstr("no piece is the one for unknown characters"));
+  const std::string unknown("\n\x07\n\x03<u>\x18\x02", 9), twice = unknown + unknown;
+  EXPECT_THAT(refused(unknown), "it is read");
+  EXPECT_THAT(refused(twice), HasSubstr("the piece \"<u>\" is there twice"));
+  EXPECT_THAT(refused(unknown + std::string("\n\x03\n\x01\xe9", 5)), HasSubstr("piece 1 is not UTF-8"));
+  EXPECT_THAT(refused(unknown + std::string("\x12\x02\x18\x03", 4)), HasSubstr("the model is of the type 3"));
+  EXPECT_THAT(refused(unknown + std::string("\x12\x03\xc0\x01\x01", 5)),
+              HasSubstr("white space is a suffix"));
+}
+
 TEST(Tokenizer, ModelWithoutAType_IsRecognizedByItsFields) {
   for (const char* name : {"gpt2.json", "bert.json", "t5.json"}) {
     Json file = testdata(name);

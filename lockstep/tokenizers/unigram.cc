@@ -30,7 +30,8 @@ class Unigram : public Model {
       scores_.push_back(entry[1].get<double>());
       least = std::min(least, scores_.back());
     }
-    unknown_score_ = least - kUnknownPenalty;
+    single_ = settings.flag(kAsSentencepiece, false);
+    unknown_score_ = rounded(least - kUnknownPenalty);
     if (settings.has("unk_id"))
       unknown_ =
           static_cast<std::int32_t>(settings.number("unk_id", 0, static_cast<std::int64_t>(keys.size()) - 1));
@@ -69,23 +70,28 @@ class Unigram : public Model {
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  double rounded(double score) const {
+    return single_ ? static_cast<double>(static_cast<float>(score)) : score;
+  }
+
   std::vector<Step> best_steps(std::string_view piece) const {
     std::vector<Step> steps(piece.size() + 1);
     for (std::size_t begin = 0, next = 0; begin < piece.size(); begin = next) {
       next_character(piece, next);
-      const auto add = [&, score = steps[begin].score](std::size_t end, std::int32_t id, double more) {
-        if (steps[end].begin == kNone || score + more > steps[end].score)
-          steps[end] = {begin, id, score + more};
+      const double score = steps[begin].score;
+      // In f32 scores are kept; of what is known, the sum is compared before it is rounded.
+      const auto add = [&](std::size_t end, std::int32_t id, double total) {
+        if (steps[end].begin == kNone || total > steps[end].score) steps[end] = {begin, id, rounded(total)};
       };
       bool known = false;
       trie_->prefixes(piece.substr(begin), [&](std::size_t size, std::int32_t id) {
-        add(begin + size, id, scores_[static_cast<std::size_t>(id)]);
+        add(begin + size, id, score + scores_[static_cast<std::size_t>(id)]);
         known = known || begin + size == next;
       });
       if (known) continue;
       if (unknown_ < 0)
         fail<DataError>("[tokenizers] {}: the text has an unknown character, and \"unk_id\" is null", where_);
-      add(next, unknown_, unknown_score_);
+      add(next, unknown_, rounded(score + unknown_score_));
     }
     return steps;
   }
@@ -93,6 +99,7 @@ class Unigram : public Model {
   std::string where_;
   std::vector<double> scores_;
   double unknown_score_ = 0;
+  bool single_ = false;  ///< scores are added up in f32
   std::int32_t unknown_ = -1;
   std::optional<ByteTokens> byte_tokens_;
   std::optional<Trie> trie_;

@@ -3,10 +3,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/tokenizers/test_files.h"
 #include "lockstep/tokenizers/tokenizer.h"
+#include "sentencepiece.pb.h"
 #include "tests/parsers/fuzz.h"
 
 namespace lockstep::parsers {
@@ -55,6 +57,21 @@ TEST(Tokenizers, Mutated_AreReadOrRefused) {
            tokenizer.decode(ids, {.skip_special_tokens = false});
          }
        }});
+}
+
+TEST(Sentencepiece, Mutated_AreReadOrRefused) {
+  std::vector<std::string> models;
+  for (const auto& [name, pieces] :
+       {std::pair("bpe.model", 270), std::pair("unigram.model", 60), std::pair("plain.model", 60)}) {
+    sentencepiece::Model model;
+    ASSERT_TRUE(model.ParseFromString(tokenizers::test::bytes_of(name)));
+    model.mutable_pieces()->DeleteSubrange(pieces, model.pieces_size() - pieces);
+    models.push_back(model.SerializeAsString());
+  }
+  fuzz<DataError>({.name = "tokenizer.model", .seeds = models, .read = [](const std::string& bytes) {
+                     const auto tokenizer = tokenizers::Tokenizer::from_sentencepiece(bytes);
+                     tokenizer.decode(tokenizer.encode("the  small house<usr> é本\n\n"));
+                   }});
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 #include <grpcpp/support/status.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 
+#include "lockstep/base/base64.h"
 #include "lockstep/coordination/protocol/wire.h"
 
 namespace lockstep::coordination {
@@ -59,14 +59,6 @@ std::string percent_encoded(const std::string& text) {
   return encoded;
 }
 
-std::string base64(const std::string& bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  text.resize(static_cast<std::size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                                       reinterpret_cast<const unsigned char*>(bytes.data()),
-                                                       static_cast<int>(bytes.size()))));
-  return text;
-}
-
 }  // namespace
 
 bool begins_http2(std::string_view bytes) { return bytes.starts_with(kPreface); }
@@ -102,7 +94,7 @@ std::string HttpRefusal::answer(std::uint32_t stream) const {
   const std::string block = std::string(1, kStatus200) + field("content-type", "application/grpc") +
                             field("grpc-status", std::to_string(static_cast<int>(status.error_code()))) +
                             field("grpc-message", percent_encoded(status.error_message())) +
-                            field("grpc-status-details-bin", base64(status.error_details()));
+                            field("grpc-status-details-bin", to_base64(status.error_details()));
   return frame(kHeaders, kEndOfStream | kEndOfHeaders, stream, block);
 }
 
