@@ -5,9 +5,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <system_error>
@@ -26,6 +25,7 @@
 #include "lockstep/base/hex.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/options.h"
+#include "lockstep/base/read_file.h"
 #include "lockstep/cluster/options.h"
 #include "lockstep/storage/url.h"
 
@@ -73,9 +73,9 @@ struct Given {
 };
 
 std::string read_hostfile(const std::string& name) {
-  std::ifstream file(name);
-  if (!file) fail("cannot read the host file {}", name);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  FileRead read = read_file(name);
+  if (read.error != 0) fail("cannot read the host file {}: {}", name, std::strerror(read.error));
+  return std::move(read.bytes);
 }
 
 /// The path, which must not be that of an object store.

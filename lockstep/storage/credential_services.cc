@@ -2,11 +2,10 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/read_file.h"
 #include "lockstep/storage/credential_sources.h"
 #include "lockstep/storage/store.h"
 #include "lockstep/storage/xml.h"
@@ -17,9 +16,10 @@ namespace {
 using namespace std::chrono_literals;
 
 std::string read_small_file(const std::string& path, const std::string& what) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) fail<StorageError>("cannot read {} in {}", what, path);
+  auto [text, error] = read_file(path);
+  if (error != 0 || text.empty())
+    fail<StorageError>("cannot read {} in {}: {}", what, path,
+                       error != 0 ? std::strerror(error) : "it is empty");
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   return text;
 }

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "lockstep/base/read_file.h"
 
 namespace lockstep::testing {
 namespace {
@@ -73,8 +73,7 @@ std::filesystem::path process_folder(const std::filesystem::path& group_folder, 
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return lockstep::read_file(file.string()).bytes;  // of /proc, nothing if the process has just ended
 }
 
 }  // namespace lockstep::testing

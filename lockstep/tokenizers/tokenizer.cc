@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/tokenizers/tokenizer.h"
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <unordered_map>
 #include <utility>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/json_depth.h"
+#include "lockstep/base/read_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/tokenizers/added_tokens.h"
 #include "lockstep/tokenizers/decoder.h"
@@ -73,9 +71,8 @@ struct Tokenizer::Parts {
 Tokenizer::Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer Tokenizer::from_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) fail<DataError>("[tokenizers] {} cannot be read: {}", path, std::strerror(errno));
+  const auto [text, unread] = read_file(path);
+  if (unread != 0) fail<DataError>("[tokenizers] {} cannot be read: {}", path, std::strerror(unread));
   try {
     return is_sentencepiece(text) ? from_sentencepiece(text) : from_json(text);
   } catch (const DataError& error) {

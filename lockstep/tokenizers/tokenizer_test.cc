@@ -172,6 +172,12 @@ TEST(Tokenizer, MissingOrBrokenFile_IsAnErrorThatNamesIt) {
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(), HasSubstr("/no/such/tokenizer.json cannot be read: No such file"));
   }
+  try {
+    Tokenizer::from_file("/proc");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/proc cannot be read: Is a directory"));
+  }
   EXPECT_THROW(Tokenizer::from_json("{"), DataError);
   EXPECT_THROW(Tokenizer::from_json("[]"), DataError);
   EXPECT_THROW(Tokenizer::from_json(std::string(100000, '[')), DataError);
