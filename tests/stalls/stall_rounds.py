@@ -36,7 +36,8 @@ STALLS = {
     "disk": r"it is blocked in the kernel, by a disk or file system",
     "phase": r'is in phase "load" \(at stall_process\.cc:\d+\)',
     "trace": r"traces jit@stall_process\.cc:\d+",
-    "compile": r"compiles jit@stall_process\.cc:\d+",
+    # Of many programs one after the other, each of which is traced first.
+    "compile": r"(?:compiles|traces) jit@stall_process\.cc:\d+",
     "input": r"waits for input, batch \d+ \(at stall_process\.cc:\d+\)",
     "save": r"saves a checkpoint, \S+ \(at stall_process\.cc:\d+\)",
     "restore": r"restores a checkpoint, \S+ \(at stall_process\.cc:\d+\)",
