@@ -10,6 +10,7 @@
 #include "lockstep/optim/loss_scale.h"
 #include "lockstep/optim/masked.h"
 #include "lockstep/optim/multi_steps.h"
+#include "lockstep/optim/optimizers.h"
 #include "lockstep/optim/scaling.h"
 #include "lockstep/optim/schedules.h"
 #include "lockstep/optim/sgd.h"

@@ -49,43 +49,4 @@ inline auto adaptive_grad_clip(double clipping, double eps = 1e-3,
   }};
 }
 
-/// LAMB (You and others, "Large Batch Optimization for Deep Learning", 2020): Adam's direction plus weight
-/// decay, scaled by the trust ratio. The learning rate is a number or a schedule.
-template <class Rate>
-struct LambOptions {
-  Rate learning_rate;
-  double b1 = 0.9, b2 = 0.999, eps = 1e-6, weight_decay = 0;
-  Mask mask = {};
-};
-
-namespace internal {
-
-template <class Rate>
-auto lamb_of(LambOptions<Rate> o) {
-  return chain(scale_by_adam({o.b1, o.b2, o.eps}), add_decayed_weights(o.weight_decay, std::move(o.mask)),
-               scale_by_trust_ratio(), scale_by_learning_rate(o.learning_rate));
-}
-
-}  // namespace internal
-
-template <class = void>
-auto lamb(LambOptions<double> options) {
-  return internal::lamb_of(std::move(options));
-}
-template <class = void>
-auto lamb(LambOptions<Schedule> options) {
-  return internal::lamb_of(std::move(options));
-}
-template <class Rate>
-auto lamb(Rate learning_rate) {
-  return internal::lamb_of(LambOptions<Rate>{std::move(learning_rate)});
-}
-template <class Rate>
-[[deprecated("name the options: lamb({.learning_rate = 1e-3, .weight_decay = 0.1})")]] auto lamb(
-    Rate learning_rate, double b1, double b2 = 0.999, double eps = 1e-6, double weight_decay = 0,
-    Mask mask = {}) {
-  return internal::lamb_of(
-      LambOptions<Rate>{std::move(learning_rate), b1, b2, eps, weight_decay, std::move(mask)});
-}
-
 }  // namespace lockstep::optim
