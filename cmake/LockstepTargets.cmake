@@ -54,6 +54,24 @@ function(lockstep_generated_code target)
     target_compile_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE} -O0)
   endif()
 endfunction()
+# lockstep_layer_of_proto(TARGET FILE): the library of the messages in FILE.proto of this folder, which belongs to a layer. It
+# is one of its own, so that it compiles without our warnings.
+function(lockstep_layer_of_proto target name)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  set(files ${generated}/${name}.pb.cc ${generated}/${name}.pb.h)
+  file(MAKE_DIRECTORY ${generated})
+  add_custom_command(
+    OUTPUT ${files}
+    COMMAND protobuf::protoc --proto_path=${CMAKE_CURRENT_SOURCE_DIR} --cpp_out=${generated} ${name}.proto
+    DEPENDS ${name}.proto
+    COMMENT "Generating the messages of ${name}.proto"
+    VERBATIM)
+  add_library(${target} STATIC ${files})
+  lockstep_generated_code(${target})
+  target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${generated}>)
+  target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LAYERS ${target})
+endfunction()
 # Tests and examples spend their time in the libraries: they run about as fast at -O0, and compile in half the time.
 add_library(lockstep_thin_options INTERFACE)
 target_compile_options(lockstep_thin_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O0>)
