@@ -25,7 +25,7 @@ TEST(NameCores, WritesConsecutiveCoresAsARange) {
   EXPECT_EQ(name_cores({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
 }
 
-TEST(CoresOf, ReadsTheTextOfNameCores_AndRefusesOthers) {
+TEST(CoresOf, ReadsWhatNameCoresWrites_AndRefusesOtherTexts) {
   EXPECT_THAT(cores_of("0-2,8,10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
   EXPECT_THAT(cores_of("3"), ElementsAre(3));
   for (const char* text : {"", "a", "1-", "3-1", "-1", "1,", "1 2", "0-99999999999", "2000000"})

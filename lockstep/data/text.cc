@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/read_file.h"
 #include "lockstep/data/file.h"
 #include "lockstep/storage/url.h"
 
@@ -25,8 +25,8 @@ std::string bytes_of(const char* operation, const std::string& url) {
     const auto kind = place.is_object ? std::filesystem::file_type::regular
                                       : std::filesystem::status(place.path, error).type();
     if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::character) {
-      std::ifstream file(place.path, std::ios::binary);
-      return {std::istreambuf_iterator<char>(file), {}};
+      FileRead read = read_file(place.path);
+      if (read.error == 0) return std::move(read.bytes);
     }
   } catch (const StorageError&) {
     // File, below, says what is wrong.

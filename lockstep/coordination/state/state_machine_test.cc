@@ -144,7 +144,7 @@ TEST_F(StateMachineTest, Register_AfterCleanLeave_IsOkAtOnce) {
   EXPECT_EQ(state(1), TaskState::kConnected);
 }
 
-TEST_F(StateMachineTest, Register_AfterAllOfLocksteps_HaveLeft_WaitsForTheOthersOfANewStart) {
+TEST_F(StateMachineTest, Register_AfterAllHaveLeft_WaitsForTheOthersOfANewStart) {
   const Caller own{.where = {"a", 1}};
   start(2);
   insert("key", "of the first start");
@@ -159,7 +159,7 @@ TEST_F(StateMachineTest, Register_AfterAllOfLocksteps_HaveLeft_WaitsForTheOthers
   EXPECT_EQ(try_get("key").code(), Code::kNotFound);
 }
 
-TEST_F(StateMachineTest, Register_AfterTheJobOfAHeldCoordinator_IsToBeTriedAgain) {
+TEST_F(StateMachineTest, Register_AfterAllHaveLeft_WhereAProcessHoldsTheCoordinator_IsUnavailable) {
   const Caller own{.where = {"a", 1}};
   machine_ =
       std::make_unique<StateMachine>(ServerOptions{.num_processes = 2, .held_by = 0}, clock_, kService);
