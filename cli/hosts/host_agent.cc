@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "cli/stacks/json.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/coordination/proxy/host_proxy.h"
 
 namespace lockstep::cli {
@@ -173,12 +173,10 @@ class Agent : public AgentLoop, HostListener {
     // A report that nobody takes now would be out of date when it is taken.
     if (pipe_.pending() > ParentPipe::kMostPending && report.ended.empty()) return;
     const int process = report.process;
-    pipe_.send({"report", std::to_string(process), watch::to_json(report).dump()});
+    pipe_.send({"report", std::to_string(process), json_text(watch::to_json(report))});
   }
   void stacks_taken(int process, ProcessStacks stacks) override {
-    const auto text = [&] {
-      return to_json(stacks).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    };
+    const auto text = [&] { return json_text_of_any(to_json(stacks)); };
     std::string json = text();
     if (const std::size_t size = json.size(); size > MessagePipe::kLongestLine / 2) {  // escapes double it
       stacks.threads.clear();

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/hosts/agent_protocol.h"
 #include "cli/stacks/json.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
@@ -155,13 +155,13 @@ bool RemoteHost::take_of_process(int process, const Message& message) {
   } else if (kind == "out-ended" || kind == "err-ended") {
     listener_.output_ended(process, kind == "out-ended" ? Stream::kOut : Stream::kErr);
   } else if (kind == "report" && message.size() == 3) {
-    const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
+    const auto json = try_parse_json(message[2]);
     if (!json.is_object()) return false;
     watch::ProcessReport report = watch::from_json(json);
     report.process = process;
     listener_.reported(std::move(report));
   } else if (kind == "stacks" && message.size() == 3) {
-    const auto json = nlohmann::json::parse(message[2], nullptr, /*allow_exceptions=*/false);
+    const auto json = try_parse_json(message[2]);
     listener_.stacks_taken(process, stacks_from_json(json));
   } else if (kind == "ended" && message.size() == 4) {
     Outcome outcome{.exit_code = int_of(message[2]), .signal = int_of(message[3])};

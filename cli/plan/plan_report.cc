@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "cli/base/words.h"
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
@@ -149,7 +149,7 @@ double PlanReport::compile_seconds() const {
 
 PlanReport read_plan(std::string_view text) {
   try {
-    const json from = json::parse(text);
+    const json from = parse_json(text);
     PlanReport plan;
     from.at("topology").get_to(plan.topology);
     from.at("device_kind").get_to(plan.device_kind);

@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/base/text.h"
 
@@ -77,8 +76,7 @@ std::filesystem::path write_failure_report(const std::filesystem::path& folder, 
   write_text(place / "summary.txt", shown_lines(summary));
   write_text(place / "log-ends.txt", log_ends);
   if (!report.stacks.empty()) write_text(place / "stacks.txt", report.stacks);
-  write_text(place / "processes.json",
-             all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(place / "processes.json", json_text_of_any(all, 1) + "\n");
   return place;
 }
 

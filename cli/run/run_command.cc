@@ -50,9 +50,8 @@ a second Ctrl-C at any time.
 Each process gets these variables, which initialize() reads: LOCKSTEP_LAUNCHER=1, LOCKSTEP_COORDINATOR_ADDRESS,
 LOCKSTEP_COORDINATOR_PROXY (empty: none), LOCKSTEP_PROCESS_ID, LOCKSTEP_NUM_PROCESSES, LOCKSTEP_JOB_ID,
 LOCKSTEP_JOB_SECRET, and LOCKSTEP_ATTEMPT, the number of restarts so far; if its host has several processes,
-LOCKSTEP_LOCAL_PROCESS_ID, its number there; by options LOCKSTEP_NUM_CPU_DEVICES, LOCKSTEP_HEARTBEAT_TIMEOUT,
-LOCKSTEP_INITIALIZATION_TIMEOUT, LOCKSTEP_SHUTDOWN_TIMEOUT, LOCKSTEP_INTERFACE, LOCKSTEP_LOG_DIR; on a terminal
-LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
+LOCKSTEP_LOCAL_PROCESS_ID, its number there; the variables of the options that are given, and LOCKSTEP_LOG_DIR; on a
+terminal LOCKSTEP_TERMINAL=1; and NPROC, its number of threads, unless that is set.
 
 A host file has a line for each host: HOST, HOST:N or HOST slots=N; # begins a comment. Processes are placed on the
 hosts in blocks, in the order of the hosts. Other hosts need this tool at the same path (or --remote-tool), and the

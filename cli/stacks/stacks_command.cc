@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "cli/stacks/print.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,13 +71,13 @@ int show_stacks_of_job(const Given& given) {
       {"limit", given.limit},
       {"columns", target.terminal ? std::clamp(target.columns, kLeastColumns, kMostColumns) : kMostColumns},
       {"color", target.color}};
-  connection.send(request.dump() + "\n");
+  connection.send(json_text(request) + "\n");
   const auto line = connection.line(std::chrono::milliseconds(static_cast<long>(given.limit * 1000)) +
                                     JobConnection::kUntilAnswer);
   if (!line) fail("job {} has ended while it was asked", job.id);
-  const auto answer = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  const auto answer = try_parse_json(*line);
   if (!answer.is_object()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
-  if (answer.contains("error")) fail("the launcher of job {} says: {}", job.id, answer["error"].dump());
+  if (answer.contains("error")) fail("the launcher of job {} says: {}", job.id, json_text(answer["error"]));
   std::fputs(answer.value("text", "").c_str(), stdout);
   return answer.value("complete", false) ? 0 : 1;
 }

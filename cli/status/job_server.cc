@@ -20,7 +20,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -32,6 +31,7 @@
 #include "cli/status/status_page.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/passed_descriptor.h"
 
 namespace lockstep::cli {
@@ -142,7 +142,7 @@ class Asker : public std::enable_shared_from_this<Asker> {
     const auto context = context_.lock();
     if (context == nullptr) return;
     const auto answer = std::make_shared<Answer>(context, shared_from_this());
-    const json request = json::parse(line_.substr(0, line_.find('\n')), nullptr, /*allow_exceptions=*/false);
+    const json request = try_parse_json(line_.substr(0, line_.find('\n')));
     request_(request, answer);
     // Hears when whoever asked goes away.
     socket_.async_read_some(asio::buffer(&rest_, 1),

@@ -8,9 +8,9 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
@@ -123,8 +123,7 @@ std::string prometheus_text(const JobView& view) {
   writer.head("lockstep_metric", "gauge", "The last value of the user's own metrics.");
   for (std::size_t i = 0; i < view.processes.size(); ++i) {
     if (view.processes[i].metrics.empty()) continue;
-    const auto metrics =
-        nlohmann::json::parse(view.processes[i].metrics, nullptr, /*allow_exceptions=*/false);
+    const auto metrics = try_parse_json(view.processes[i].metrics);
     if (!metrics.is_object()) continue;
     for (const auto& [name, value] : metrics.items())
       if (value.is_number())

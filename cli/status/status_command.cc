@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
@@ -20,6 +19,7 @@
 #include "cli/status/status_table.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
@@ -49,9 +49,9 @@ std::optional<std::string> ask(const RunningJob& job, const char* request) {
 }
 
 ReadView read(const RunningJob& job, const std::string& answer) {
-  const auto json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  const auto json = try_parse_json(answer);
   if (json.is_discarded()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
-  if (json.contains("error")) fail("the launcher of job {} says: {}", job.id, json["error"].dump());
+  if (json.contains("error")) fail("the launcher of job {} says: {}", job.id, json_text(json["error"]));
   return view_from_json(json);
 }
 
@@ -92,7 +92,7 @@ int show_url(const Options& options) {
   const RunningJob job = find_job(options.job);
   const auto answer = ask(job, "page");
   if (!answer) fail("job {} has ended while it was asked", job.id);
-  const auto json = nlohmann::json::parse(*answer, nullptr, /*allow_exceptions=*/false);
+  const auto json = try_parse_json(*answer);
   const std::string url = json.is_object() ? json.value("url", "") : "";
   if (url.empty()) fail("job {} has no status page: start it with --status-port", job.id);
   print(shown(url) + "\n");

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -30,7 +30,7 @@ Times times_from(const json& of) {
 }
 
 json to_json(const ProcessRow& row) {
-  json metrics = json::parse(row.metrics, nullptr, /*allow_exceptions=*/false);
+  json metrics = try_parse_json(row.metrics);
   if (!metrics.is_object()) metrics = json::object();
   return {{"process", row.process},
           {"host", row.host},
@@ -141,7 +141,7 @@ json to_json(const JobView& view, bool processes) {
 
 std::string to_text(const json& json) {
   // ASCII only, because what it holds of C1 and of other directions of text would reach terminals.
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  return json_ascii(json);
 }
 
 ReadView view_from_json(const json& all) {
@@ -151,7 +151,7 @@ ReadView view_from_json(const json& all) {
       fail(
           "the job's launcher answers in format {}, but this tool reads {}: use the tool that started the "
           "job",
-          all.at("format").dump(), kFormat);
+          json_text(all.at("format")), kFormat);
     const json& job = all.at("job");
     JobView& view = read.view;
     view.job_id = job.at("id").get<std::string>();
@@ -181,13 +181,13 @@ ReadView view_from_json(const json& all) {
 
 std::string describe_metrics(const std::string& metrics) {
   if (metrics.empty()) return "";
-  const json values = json::parse(metrics, nullptr, /*allow_exceptions=*/false);
+  const json values = try_parse_json(metrics);
   if (!values.is_object()) return "";
   std::string text;
   for (const auto& [name, value] : values.items()) {
     if (!text.empty()) text += ", ";
-    text +=
-        name + " " + (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump());
+    text += name + " " +
+            (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : json_text(value));
   }
   return text;
 }

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -16,6 +15,7 @@
 #include "cli/trace/trace_file.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -37,7 +37,7 @@ struct Options {
 nlohmann::json next(JobConnection& connection, const RunningJob& job, std::chrono::milliseconds timeout) {
   const std::optional<std::string> line = connection.line(timeout);
   if (!line) fail("job {} has ended; see whether its launcher has written the trace", job.id);
-  auto json = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  auto json = try_parse_json(*line);
   if (!json.is_object()) fail("the launcher of job {} gave an answer that is not JSON", job.id);
   if (json.contains("error")) fail("job {}: {}", job.id, json["error"].get<std::string>());
   return json;
@@ -51,7 +51,7 @@ int take_trace(const Options& options) {
   const int descriptor = open_trace(file, 0);
   const nlohmann::json request = {
       {"request", kTraceRequest}, {"file", file.string()}, {"seconds", options.seconds}};
-  connection.send(request.dump() + "\n", descriptor);
+  connection.send(json_text(request) + "\n", descriptor);
   close(descriptor);
   next(connection, job, JobConnection::kUntilAnswer);
   say("lockstep trace", fmt::format("of job {}, for {} s", job.id, options.seconds));

@@ -59,7 +59,7 @@ void Computation::compile_lowered() const {
                                                    &impl_->report, impl_->compiler_options));
   impl_->to_compile = false;
   impl_->is_compiled.store(true, std::memory_order_release);
-  if (impl_->only_lower && runtime::Runtime::get().debug().log_compiles) {
+  if (impl_->only_lower && *runtime::Runtime::get().options().log_compiles) {
     logging::info("[jit] compiled {}, which lower() had lowered before: {}", name(),
                   impl_->report.to_string());
   }

@@ -19,7 +19,7 @@ DisableJit::~DisableJit() { innermost = before_; }
 
 bool internal::jit_is_disabled() {
   if (Trace::current() != nullptr) return false;
-  return innermost == kUnsaid ? runtime::Runtime::get().debug().disable_jit : innermost == 1;
+  return innermost == kUnsaid ? *runtime::Runtime::get().options().disable_jit : innermost == 1;
 }
 
 }  // namespace lockstep

@@ -105,7 +105,7 @@ std::shared_ptr<const CompiledOperation> compile(
   for (const Array& array : operation->captures) all.push_back(internal::concrete(array, name).type);
   operation->computation = internal::Computation::compile(std::move(program), all, {.is_operation = true});
   operation->captures = operation->computation->placed(std::move(operation->captures));
-  if (runtime::Runtime::get().debug().log_compiles) log_compiled(*operation, tracing);
+  if (*runtime::Runtime::get().options().log_compiles) log_compiled(*operation, tracing);
   return operation;
 }
 

@@ -44,9 +44,9 @@ std::string introduction(transforms::NonFinite what, const std::string& name, co
 }  // namespace
 
 std::optional<ResultCheck> ResultCheck::add_to(ir::Program& program, Compile compile) {
-  const runtime::DebugSettings& debug = runtime::Runtime::get().debug();
-  if (!debug.checks_results() || searching) return std::nullopt;
-  const transforms::NonFinite what{.nans = debug.nans, .infs = debug.infs};
+  const InitializeOptions& options = runtime::Runtime::get().options();
+  const transforms::NonFinite what{.nans = *options.debug_nans, .infs = *options.debug_infs};
+  if (!(what.nans || what.infs) || searching) return std::nullopt;
   std::optional<ir::Program> with_check = transforms::with_check(program, what);
   if (!with_check) return std::nullopt;
   return ResultCheck(what, std::exchange(program, std::move(*with_check)), std::move(compile));

@@ -11,11 +11,11 @@
 #include <ctime>
 #include <functional>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/contents.h"
@@ -213,9 +213,9 @@ void Checkpointer::save_tree(std::int64_t step, tree::TreeRef tree, std::optiona
 std::vector<std::int64_t> Checkpointer::steps() {
   wait();
   const std::string text = state_->on_process_0("list", url_, options_.timeout, [&] {
-    return nlohmann::json(published_steps(*storage::open_store(url_))).dump();
+    return json_text(nlohmann::json(published_steps(*storage::open_store(url_))));
   });
-  return nlohmann::json::parse(text).get<std::vector<std::int64_t>>();
+  return parse_json(text).get<std::vector<std::int64_t>>();
 }
 
 std::optional<std::int64_t> Checkpointer::latest() {

@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "lockstep/array/host_view.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/contents.h"
@@ -74,7 +74,8 @@ std::string index_of(const std::vector<File>& files, const std::string& prefix) 
       total += tensor.bytes;
     }
   }
-  return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}}.dump(2) +
+  return json_text(nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weights)}},
+                   2) +
          "\n";
 }
 
@@ -266,9 +267,9 @@ void export_contents(const std::string& folder, const Contents& contents,
         writer->write(std::as_bytes(std::span(text)));
         writer->finish();
       }
-      round.tell(nlohmann::json{{"folder", attempt.folder}, {"places", places}}.dump());
+      round.tell(json_text(nlohmann::json{{"folder", attempt.folder}, {"places", places}}));
     } else {
-      const nlohmann::json heard = nlohmann::json::parse(round.hear());
+      const nlohmann::json heard = parse_json(round.hear());
       attempt.folder = heard.at("folder");
       places = heard.at("places").get<std::vector<Place>>();
       store = storage::open_store(parent);

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/json_depth.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/check_url.h"
@@ -23,9 +23,7 @@ constexpr std::uint64_t kLargest = 64 << 20;
 
 const Json* json_of(const void* node) { return static_cast<const Json*>(node); }
 
-std::string short_text(const Json& json) {
-  return shown(json.dump(-1, ' ', false, Json::error_handler_t::replace), 60);
-}
+std::string short_text(const Json& json) { return shown(json_text_of_any(json), 60); }
 
 }  // namespace
 
@@ -38,7 +36,7 @@ struct Config::Root {
     if (json_depth(root->text) > kDeepest)
       fail<CheckpointError>("[checkpoint] {} is nested deeper than {} brackets", root->url, kDeepest);
     try {
-      root->json = Json::parse(root->text);
+      root->json = parse_json(root->text);
     } catch (const Json::exception& error) {
       fail<CheckpointError>("[checkpoint] {} is damaged: {}", root->url, error.what());
     }

@@ -5,11 +5,11 @@
 #include <array>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/numpy.h"
 #include "lockstep/checkpoint/opened.h"
@@ -95,7 +95,7 @@ class Opener {
     const storage::Store& store = *opened_->store_;
     std::map<std::string, Found> files;
     try {
-      const auto index = nlohmann::json::parse(storage::read_whole(*store.open(name)));
+      const auto index = parse_json(storage::read_whole(*store.open(name)));
       for (const auto& [tensor, file] : index.at("weight_map").items()) files[file][tensor] = false;
       for (const auto& [file, tensors] : files) check_file_name(file, store.url(name));
     } catch (const nlohmann::json::exception& error) {

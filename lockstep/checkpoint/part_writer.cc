@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <memory>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <span>
 
 #include "lockstep/array/host.h"
 #include "lockstep/base/digest.h"
+#include "lockstep/base/json.h"
 #include "lockstep/checkpoint/safetensors.h"
 #include "lockstep/checkpoint/tiles.h"
 
@@ -58,8 +58,7 @@ WrittenFile write_parts(storage::Store& store, const std::string& folder, const 
     }
   }
   std::map<std::string, std::string> metadata{{"format", kFormatOfParts}};
-  if (!slices.empty())
-    metadata["slices"] = slices.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (!slices.empty()) metadata["slices"] = json_text_of_any(slices);
   const std::string header = safetensors::make_header(tensors, metadata);
 
   WrittenFile result;

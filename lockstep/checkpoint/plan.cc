@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -132,13 +132,13 @@ std::string describe_tree(std::span<const Leaf> leaves, const std::vector<int>& 
     else
       tree = combine(tree, array.sharding().fingerprint());
   }
-  return nlohmann::json{{"tree", tree}, {"owners", std::move(owned)}}.dump();
+  return json_text(nlohmann::json{{"tree", tree}, {"owners", std::move(owned)}});
 }
 
 std::vector<Place> places_of(std::span<const Leaf> leaves, const std::vector<std::string>& described,
                              const std::string& what) {
   std::vector<nlohmann::json> all;
-  for (const std::string& text : described) all.push_back(nlohmann::json::parse(text));
+  for (const std::string& text : described) all.push_back(parse_json(text));
   const auto who = [&](std::size_t process) { return fmt::format("process {} of {}", process, all.size()); };
   const auto fail_other = [&](std::size_t process) {
     fail<CheckpointError>(

@@ -6,10 +6,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 
 namespace lockstep::checkpoint::safetensors {
 namespace {
@@ -85,7 +85,7 @@ Header read_header(const storage::Reader& file) {
   header.bytes = sizeof length + length;
   if (!text.starts_with('{')) damaged("its header is not a JSON object");
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json(text);
     for (const auto& [name, entry] : json.items()) {
       if (name == "__metadata__") {
         if (!entry.is_null()) header.metadata = entry.get<std::map<std::string, std::string>>();
@@ -127,7 +127,7 @@ std::string make_header(std::vector<Tensor>& tensors, const std::map<std::string
     tensor.offset = at;
     at += tensor.bytes;
   }
-  std::string text = json.dump();
+  std::string text = json_text(json);
   std::uint64_t length = text.size();
   length += (kPadding - (length + sizeof length) % kPadding) % kPadding;
   if (length > kLargestHeader) {

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <ctime>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <tuple>
@@ -17,6 +16,7 @@
 #include "lockstep/array/parts.h"
 #include "lockstep/base/digest.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/check_url.h"
 #include "lockstep/checkpoint/manifest.h"
@@ -59,7 +59,7 @@ std::string to_string(std::time_t time) {
 
 void check_path(const std::string& path, std::set<std::string>& taken) {
   try {
-    [[maybe_unused]] const std::string valid = Json(path).dump();
+    [[maybe_unused]] const std::string valid = json_text(Json(path));
   } catch (const Json::exception&) {
     fail<CheckpointError>("[checkpoint] the path {} is not UTF-8 text: choose another key", path);
   }
@@ -278,7 +278,7 @@ std::string Saving::write(const std::string& folder) {
     }
     report["parts"] = std::move(parts);
   }
-  return report.dump();
+  return json_text(report);
 }
 
 /// Throws unless all files that were written are where this process publishes them: if their processes write
@@ -288,7 +288,7 @@ void Saving::check_there(const std::vector<std::string>& reports) const {
   for (const storage::Entry& entry : open_->store->list(open_->attempt.folder))
     there[entry.name] = entry.bytes;
   for (std::size_t process = 0; process < reports.size(); ++process) {
-    const Json report = Json::parse(reports[process]);
+    const Json report = parse_json(reports[process]);
     if (!report.contains("file")) continue;
     const auto name = report.at("file").at("name").get<std::string>();
     const auto bytes = report.at("file").at("bytes").get<std::uint64_t>();
@@ -320,9 +320,9 @@ void Saving::publish(const std::vector<std::string>& reports) {
     array.shape = leaf.array.shape();
     array.weak_type = leaf.array.aval().weak_type;
   }
-  const Json first = Json::parse(reports.front());
+  const Json first = parse_json(reports.front());
   for (std::size_t process = 0; process < reports.size(); ++process) {
-    const Json report = Json::parse(reports[process]);
+    const Json report = parse_json(reports[process]);
     const std::string who = job_.who(static_cast<int>(process));
     for (const auto& [path, value] : first.at("values").items()) {
       if (!report.at("values").contains(path) || report.at("values").at(path) != value) {
@@ -407,13 +407,14 @@ void Saving::begin() {
       new_nonce(job_.id, expiry(std::chrono::system_clock::to_time_t(job_.now()), options_.timeout));
   open_->live.emplace(job_.live, open_->nonce);
   open_->attempt = open_->store->begin(name_, open_->nonce);
-  round_.tell(Json{
-      {"folder", open_->attempt.folder}, {"prefix", open_->attempt.prefix}, {"url", url_}, {"places", places}}
-                  .dump());
+  round_.tell(json_text(Json{{"folder", open_->attempt.folder},
+                             {"prefix", open_->attempt.prefix},
+                             {"url", url_},
+                             {"places", places}}));
 }
 
 void Saving::join() {
-  const Json told = Json::parse(round_.hear());
+  const Json told = parse_json(round_.hear());
   open_->attempt = {told.at("folder"), told.at("prefix")};
   plan_the_rest(told.at("places").get<std::vector<Place>>());
   open_->store = storage::open_store(parent_);

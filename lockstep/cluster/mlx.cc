@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -20,7 +20,7 @@ struct Ring {
 Ring from_file(const Variable& variable, const System& system) {
   const auto text = system.read_file(variable.value);
   if (!text) fail<InitializationError>("{}: the file cannot be read", variable.to_string());
-  const auto file = nlohmann::json::parse(*text, nullptr, false);
+  const auto file = try_parse_json(*text);
   const auto refuse = [&] {
     fail<InitializationError>("{}: expected a list for each process, of its addresses HOST:PORT",
                               variable.to_string());

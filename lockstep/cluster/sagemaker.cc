@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/cluster/types.h"
 #include "lockstep/cluster/variables.h"
 
@@ -33,12 +33,12 @@ struct Hosts {
 };
 
 Hosts from_variables(const Variable& hosts, const Variable& current) {
-  return {names_in(nlohmann::json::parse(hosts.value, nullptr, false), hosts.to_string()), current.value,
+  return {names_in(try_parse_json(hosts.value), hosts.to_string()), current.value,
           hosts.to_string() + ", " + current.to_string()};
 }
 
 Hosts from_file(const std::string& text) {
-  const auto file = nlohmann::json::parse(text, nullptr, false);
+  const auto file = try_parse_json(text);
   if (!file.is_object() || !file.contains("hosts") || !file.contains("current_host") ||
       !file["current_host"].is_string()) {
     fail<InitializationError>("{}: expected an object with hosts and current_host, as SageMaker writes it",

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/json_depth.h"
 #include "lockstep/base/progress.h"
 #include "lockstep/data/stored_numbers.h"
@@ -141,7 +141,7 @@ Field field_of(const json& value) {
   }
   Shape shape;
   bool whole = true;
-  if (!shape_of(value, &shape, &whole)) return Field::text(value.dump());
+  if (!shape_of(value, &shape, &whole)) return Field::text(json_text(value));
   if (whole) {
     std::vector<std::int64_t> numbers;
     append_numbers(value, &numbers);
@@ -159,7 +159,7 @@ Record fields_of_json(std::string_view text) {
   if (json_depth(text) > kDeepest) fail<DataError>("the JSON is nested deeper than {} brackets", kDeepest);
   json object;
   try {
-    object = json::parse(text);
+    object = parse_json(text);
   } catch (const json::exception& error) {
     fail<DataError>("this is not JSON: {}", error.what());
   }

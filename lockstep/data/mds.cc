@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/data/file.h"
 #include "lockstep/data/mds_column.h"
 
@@ -20,7 +20,9 @@ using internal::MdsColumn;
 using nlohmann::json;
 
 /// For messages: a list or an object by its kind only, for it may be nested deeply.
-std::string value_text(const json& value) { return value.is_structured() ? value.type_name() : value.dump(); }
+std::string value_text(const json& value) {
+  return value.is_structured() ? value.type_name() : json_text(value);
+}
 
 // A shard: u32 records, u32 places of the records' beginnings and of the last one's end, a text, the records.
 // A record: a u32 size for each column that has none in the index, then the values.
@@ -148,7 +150,7 @@ class Mds final : public Source {
     fingerprint_ = combine(lockstep::fingerprint("mds"), lockstep::fingerprint(text));
     std::size_t shard = 0;
     try {
-      const json parsed = json::parse(text);
+      const json parsed = parse_json(text);
       if (!parsed.is_object() || parsed.at("version") != 2) fail<DataError>("expected version 2");
       if (!parsed.at("shards").is_array()) fail<DataError>("its shards are not a list");
       std::uint64_t end = 0;

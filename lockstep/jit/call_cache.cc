@@ -136,7 +136,7 @@ std::string CallCache::made_at() const {
 }
 
 void CallCache::log_compiled(const CallEntry& made, std::chrono::duration<double> tracing) {
-  if (!runtime::Runtime::get().debug().log_compiles) return;
+  if (!*runtime::Runtime::get().options().log_compiles) return;
   std::string why = "no call before it";
   {
     std::lock_guard lock(mutex_);

@@ -8,11 +8,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/array/data.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/metrics/files.h"
 #include "lockstep/metrics/number_of_array.h"
@@ -104,7 +104,7 @@ class Log {
   static void show(const Entry& entry) {
     auto values = nlohmann::json::object();
     for (const auto& [name, value] : entry.values) values[name] = value;  // what is not finite becomes null
-    watch::set_metrics(entry.step, values.dump());
+    watch::set_metrics(entry.step, json_text(values));
   }
 
   static void check_names(const std::vector<std::pair<std::string, Value>>& values) {

@@ -193,7 +193,7 @@ void Runtime::shutdown() {
   stop_preemption_watch();
   std::exception_ptr error;
   try {
-    if (launch_agreement_ && !failed_) launch_agreement_->finish(settings_.shutdown_timeout);
+    if (launch_agreement_ && !failed_) launch_agreement_->finish(*settings_.options.shutdown_timeout);
   } catch (const std::exception&) {
     error = std::current_exception();
   }
@@ -207,7 +207,7 @@ void Runtime::shutdown() {
   if (server_) {
     // The others hear of a failure from this process, too.
     server_->wait_until_all_left(failed_ || error ? graces::kUntilTheOthersAreGone
-                                                  : settings_.shutdown_timeout);
+                                                  : *settings_.options.shutdown_timeout);
     server_->stop();
   }
   if (error) std::rethrow_exception(error);

@@ -27,9 +27,9 @@ coordination::ServerOptions server_options(const Settings& settings, std::string
           .identity = {place.job_id, place.attempt, place.job_secret},
           .tls = coordination::TlsFiles::from(Environment::process()),
           .held_by = place.process_id,
-          .register_timeout = settings.initialization_timeout,
-          .heartbeat_timeout = settings.heartbeat_timeout,
-          .shutdown_timeout = settings.shutdown_timeout};
+          .register_timeout = *settings.options.initialization_timeout,
+          .heartbeat_timeout = *settings.options.heartbeat_timeout,
+          .shutdown_timeout = *settings.options.shutdown_timeout};
 }
 
 std::unique_ptr<coordination::CoordinationServer> hold_coordinator(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/durations.h"
+#include "lockstep/base/options.h"
 #include "lockstep/runtime/mpi_communicator.h"
 #include "lockstep/runtime/peer_failure.h"
 
@@ -149,6 +150,38 @@ struct InitializeOptions {
   /// Run functions of jit operation by operation, without jit; LOCKSTEP_DISABLE_JIT, off. Slow.
   std::optional<bool> disable_jit;
 };
+
+namespace internal {
+
+/// Calls `visit(field, option)` for each field that is the argument, or else the option's variable, or else
+/// its default. The other fields have rules of their own (runtime/settings.cc).
+template <class Visit>
+void for_each_option(InitializeOptions& all, const Visit& visit) {
+  visit(all.topology, options::kTopology);
+  visit(all.num_cpu_devices, options::kNumCpuDevices);
+  visit(all.cluster_detection_method, options::kClusterDetectionMethod);
+  visit(all.initialization_timeout, options::kInitializationTimeout);
+  visit(all.heartbeat_timeout, options::kHeartbeatTimeout);
+  visit(all.shutdown_timeout, options::kShutdownTimeout);
+  visit(all.stall_warning, options::kStallWarning);
+  visit(all.coordinator_bind_address, options::kCoordinatorBindAddress);
+  visit(all.interface, options::kInterface);
+  visit(all.compilation_cache_dir, options::kCompilationCacheDir);
+  visit(all.persistent_cache_min_compile_time_secs, options::kPersistentCacheMinCompileTimeSecs);
+  visit(all.persistent_cache_min_entry_size_bytes, options::kPersistentCacheMinEntrySizeBytes);
+  visit(all.compilation_cache_max_size, options::kCompilationCacheMaxSize);
+  visit(all.max_compiled_programs, options::kMaxCompiledPrograms);
+  visit(all.reproducible_sums, options::kReproducibleSums);
+  visit(all.data_tls, options::kDataTls);
+  visit(all.kept_blocks_mib, options::kKeptBlocksMib);
+  visit(all.unexpected_messages_mib, options::kUnexpectedMessagesMib);
+  visit(all.log_compiles, options::kLogCompiles);
+  visit(all.debug_nans, options::kDebugNans);
+  visit(all.debug_infs, options::kDebugInfs);
+  visit(all.disable_jit, options::kDisableJit);
+}
+
+}  // namespace internal
 
 /// Makes this process part of its job: connects to the coordinator, meets the other processes, opens the
 /// local devices and exchanges the topology. Blocks until all processes have arrived. Without arguments and

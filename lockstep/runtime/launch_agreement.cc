@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/collectives/minority.h"
 #include "lockstep/watch/difference.h"
 #include "lockstep/watch/reader.h"
@@ -123,7 +123,7 @@ void LaunchAgreement::compare(const std::string& place, const std::vector<int>& 
   const int self = client_.process_id();
   const std::string verdict_key = place + "/verdict", message_key = place + "/message";
   if (self != processes.front()) {
-    store.set(fmt::format("{}/{}", place, self), nlohmann::json(own).dump());
+    store.set(fmt::format("{}/{}", place, self), json_text(nlohmann::json(own)));
     if (get(verdict_key, timeout) == kSame) return;
     store.set(fmt::format("{}/log/{}", place, self), own_log());
     const std::string message = get(message_key, std::nullopt);
@@ -132,10 +132,10 @@ void LaunchAgreement::compare(const std::string& place, const std::vector<int>& 
   }
   std::map<int, std::vector<Launches>> said;
   for (const int process : processes) {
-    said[process] = process == self
-                        ? own
-                        : nlohmann::json::parse(get(fmt::format("{}/{}", place, process), timeout))
-                              .get<std::vector<Launches>>();
+    said[process] =
+        process == self
+            ? own
+            : parse_json(get(fmt::format("{}/{}", place, process), timeout)).get<std::vector<Launches>>();
   }
   const std::optional<Difference> difference = find_difference(said);
   store.set(verdict_key, difference ? "different" : kSame);
@@ -182,7 +182,7 @@ std::string LaunchAgreement::own_log() const {
   watch::ProcessReport report;
   if (const watch::Memory* memory = watch::memory()) report = watch::Reader(*memory).read(/*with_logs=*/true);
   report.process = client_.process_id();
-  return watch::to_json(report).dump();
+  return json_text(watch::to_json(report));
 }
 
 std::string LaunchAgreement::with_logs(const std::string& place, const std::vector<int>& processes,
@@ -193,7 +193,7 @@ std::string LaunchAgreement::with_logs(const std::string& place, const std::vect
       const std::string log = process == client_.process_id()
                                   ? own_log()
                                   : get(fmt::format("{}/log/{}", place, process), kForLogs);
-      reports.push_back(watch::from_json(nlohmann::json::parse(log)));
+      reports.push_back(watch::from_json(parse_json(log)));
     }
   } catch (const TimeoutError&) {
     return otherwise;

@@ -91,7 +91,8 @@ std::unique_ptr<coordination::CoordinationServer> serve(Settings& settings, bool
   coordination::refuse_short_secret(place.job_secret);
   std::string host = "127.0.0.1";
   if (!one_host)
-    host = coordination::parse_address(collectives::own_address(settings.interface, "").to_string()).host;
+    host = coordination::parse_address(collectives::own_address(*settings.options.interface, "").to_string())
+               .host;
   std::string bind = settings.coordinator_bind_address;
   if (bind.empty()) bind = coordination::HostPort{one_host ? host : "::", 0}.to_string();
   auto server = std::make_unique<coordination::CoordinationServer>();
@@ -103,9 +104,9 @@ std::unique_ptr<coordination::CoordinationServer> serve(Settings& settings, bool
 }  // namespace
 
 std::unique_ptr<coordination::CoordinationServer> meet_by_mpi(Settings& settings) {
-  const MpiCommunicator& mpi = *settings.mpi;
+  const MpiCommunicator& mpi = *settings.mpi();
   cluster::Place& place = settings.place;
-  const std::vector<int> here = ranks_of_this_host(mpi, settings.initialization_timeout);
+  const std::vector<int> here = ranks_of_this_host(mpi, *settings.options.initialization_timeout);
   place.local_process_id = static_cast<int>(std::ranges::find(here, mpi.rank) - here.begin());
 
   std::unique_ptr<coordination::CoordinationServer> server;
@@ -121,7 +122,7 @@ std::unique_ptr<coordination::CoordinationServer> meet_by_mpi(Settings& settings
   }
   const std::string told = exchanged(Invitation::kBytes, [&](char* memory) {
     if (mpi.rank == 0) invitation.encode().copy(memory, Invitation::kBytes);
-    mpi.broadcast(memory, Invitation::kBytes, settings.initialization_timeout);
+    mpi.broadcast(memory, Invitation::kBytes, *settings.options.initialization_timeout);
   });
   invitation = Invitation::decode(told);
   if (!invitation.error.empty()) {

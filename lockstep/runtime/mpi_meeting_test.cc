@@ -49,8 +49,10 @@ class ThreadRanks {
   std::string shared_;
 };
 
+Settings nothing_given() { return resolve({}, MapEnvironment({})); }
+
 struct Met {
-  Settings settings;
+  Settings settings = nothing_given();
   bool serves = false;
   std::string error;
 };
@@ -66,7 +68,7 @@ std::vector<Met> meet(const Settings& first) {
     if (rank == 0) settings = first;
     settings.place.process_id = rank;
     settings.place.num_processes = 3;
-    settings.mpi = ranks.of(rank);
+    settings.options.mpi = ranks.of(rank);
     threads.emplace_back([&, rank] {
       const auto i = static_cast<std::size_t>(rank);
       try {
@@ -82,7 +84,7 @@ std::vector<Met> meet(const Settings& first) {
 }
 
 TEST(MeetByMpi, Ranks_GetTheSameAddressAndSecretAndTheirNumberOnTheHost) {
-  const std::vector<Met> met = meet({});
+  const std::vector<Met> met = meet(nothing_given());
   const cluster::Place& first = met[0].settings.place;
   EXPECT_THAT(first.coordinator_address, HasSubstr("127.0.0.1:"));
   EXPECT_EQ(first.job_secret.size(), 32u);
@@ -99,7 +101,7 @@ TEST(MeetByMpi, Ranks_GetTheSameAddressAndSecretAndTheirNumberOnTheHost) {
 }
 
 TEST(MeetByMpi, JobIdAndSecretOfRank0_AreUsedByAllRanks) {
-  Settings given;
+  Settings given = nothing_given();
   given.place.job_id = "job 7";
   given.place.job_secret = "a secret of\nseveral lines\n";
   for (const Met& one : meet(given)) {
@@ -109,7 +111,7 @@ TEST(MeetByMpi, JobIdAndSecretOfRank0_AreUsedByAllRanks) {
 }
 
 TEST(MeetByMpi, IfRank0CannotListen_AllRanksThrowItsError) {
-  Settings given;
+  Settings given = nothing_given();
   given.place.job_secret = std::string(3000, 's');
   for (const Met& one : meet(given)) {
     EXPECT_FALSE(one.serves);

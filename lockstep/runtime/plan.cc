@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/own_file.h"
 #include "lockstep/runtime/runtime.h"
@@ -209,7 +209,7 @@ std::string Plan::to_json() const {
                                {"tried_mesh", tried_mesh_.load()},
                                {"ended_at", ended_at_},
                                {"computations", computations}};
-  return plan.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
+  return json_ascii(plan, 2) + "\n";
 }
 
 void Plan::write() const {

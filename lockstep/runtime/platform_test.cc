@@ -61,16 +61,18 @@ TEST(VisibleGpus, AreCountedFromDeviceFilesOrTheVariable) {
 }
 
 TEST(Resolve, Platform_IsTheArgumentOrTheVariablesFirst) {
-  EXPECT_EQ(resolve({}, environment({})).platform, "auto");
-  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "cuda,cpu"}})).platform, "cuda");
-  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "cuda"}, {"LOCKSTEP_PLATFORM", "cpu"}})).platform,
-            "cpu");
-  EXPECT_EQ(resolve({.platform = "gpu"}, environment({{"LOCKSTEP_PLATFORM", "cpu"}})).platform, "cuda");
+  EXPECT_EQ(resolve({}, environment({})).options.platform, "auto");
+  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "cuda,cpu"}})).options.platform, "cuda");
+  EXPECT_EQ(
+      resolve({}, environment({{"JAX_PLATFORMS", "cuda"}, {"LOCKSTEP_PLATFORM", "cpu"}})).options.platform,
+      "cpu");
+  EXPECT_EQ(resolve({.platform = "gpu"}, environment({{"LOCKSTEP_PLATFORM", "cpu"}})).options.platform,
+            "cuda");
   EXPECT_EQ(error_of<InitializationError>([] {
               resolve({}, environment({{"LOCKSTEP_PLATFORM", "rocm"}}));
             }),
             "[initialize] LOCKSTEP_PLATFORM is 'rocm': expected cpu, cuda, tpu or auto");
-  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "tpu,cpu"}})).platform, "tpu");
+  EXPECT_EQ(resolve({}, environment({{"JAX_PLATFORMS", "tpu,cpu"}})).options.platform, "tpu");
   EXPECT_EQ(error_of<InitializationError>([] { resolve({.platform = "metal"}, environment({})); }),
             "[initialize] platform is 'metal': expected cpu, cuda, tpu or auto");
 }

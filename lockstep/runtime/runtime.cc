@@ -81,7 +81,7 @@ void require_what_libraries_need(const Settings& settings) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   sched_getaffinity(0, sizeof cpus, &cpus);
-  const int pool = std::max(settings.num_cpu_devices, settings.threads.value_or(CPU_COUNT(&cpus)));
+  const int pool = std::max(*settings.options.num_cpu_devices, settings.threads.value_or(CPU_COUNT(&cpus)));
   const bool alone = settings.place.num_processes == 1;
   const std::string what =
       fmt::format("[initialize] process {} of {}", settings.place.process_id, settings.place.num_processes);
@@ -149,7 +149,7 @@ void Runtime::join_again(const Settings& settings, PeerFailurePolicy on_peer_fai
                                         where.to_string(), why);
   };
   if (is_forked()) refuse("this process was forked from one of a job; call it in a new program");
-  if (described() || !settings.topology.empty())
+  if (described() || !settings.options.topology->empty())
     refuse("devices are described, which takes a process of its own");
   if (platform_ != nullptr && platform_->makes_collectives()) {
     refuse(
@@ -197,7 +197,7 @@ void Runtime::join_again(const Settings& settings, PeerFailurePolicy on_peer_fai
 
 Runtime::Runtime(const Settings& settings, PeerFailurePolicy on_peer_failure)
     : settings_(settings),
-      compile_cache_(settings_.compile_cache),
+      compile_cache_(settings_.compile_cache()),
       on_peer_failure_(std::move(on_peer_failure)),
       pid_(getpid()) {
   open_standard_streams();
@@ -215,7 +215,7 @@ void Runtime::apply_settings() {
       process_count() > 1 ? fmt::format("[process {} of {}] ", process_index(), process_count()) : "";
   logging::set_prefix(prefix);
   set_debug_prefix(settings_.place.cluster == "launcher" ? "" : prefix);
-  set_max_kept(static_cast<std::size_t>(settings_.max_compiled_programs));
+  set_max_kept(static_cast<std::size_t>(*settings_.options.max_compiled_programs));
 }
 
 Runtime::~Runtime() { close(); }
@@ -236,14 +236,14 @@ void Runtime::start() {
 void Runtime::set_up() {
   open_devices();
   if (described()) return;
-  if (settings_.reproducible_sums && native_collectives()) {
+  if (*settings_.options.reproducible_sums && native_collectives()) {
     lockstep::fail<InitializationError>(
         "[initialize] reproducible_sums is set, but the compiler of the platform {} makes the collectives, "
         "in an order of its own; unset it, or LOCKSTEP_REPRODUCIBLE_SUMS, or use the platform cpu",
         platform_->name());
   }
   exchange_topology();
-  if (settings_.data_tls && native_collectives() && topology_->hosts().size() > 1) {
+  if (*settings_.options.data_tls && native_collectives() && topology_->hosts().size() > 1) {
     lockstep::fail<InitializationError>(
         "[initialize] data_tls is set, but the compiler of the platform {} makes the collectives, and sends "
         "the data to other hosts in plain text; unset it, or LOCKSTEP_DATA_TLS, or use the platform cpu",
@@ -253,7 +253,7 @@ void Runtime::set_up() {
                       : shares_its_host()  ? collectives::LargeBlocks::kShared
                                            : collectives::LargeBlocks::kKept;
   collectives::tune_allocator(client_->plugin()->library(), blocks,
-                              static_cast<std::size_t>(settings_.kept_blocks_mib) << 20);
+                              static_cast<std::size_t>(*settings_.options.kept_blocks_mib) << 20);
   std::vector<int> device_process;
   for (Device device : devices_) device_process.push_back(device.process_index());
   std::vector<std::string> process_host;
@@ -266,20 +266,20 @@ void Runtime::set_up() {
        .process_host = process_host,
        .network = settings_.network,
        .data_connections = settings_.data_connections,
-       .unexpected_messages_mib = settings_.unexpected_messages_mib,
-       .interface = settings_.interface,
+       .unexpected_messages_mib = *settings_.options.unexpected_messages_mib,
+       .interface = *settings_.options.interface,
        .coordinator_address = settings_.place.coordinator_address,
        .store = store(),
        .job_id = settings_.place.job_id,
        .meeting = topology_->meeting(),
        .job_secret = settings_.place.job_secret,
        .tls = coordination::TlsFiles::from(Environment::process()),
-       .encrypt = settings_.data_tls,
+       .encrypt = *settings_.options.data_tls,
        .carries_data = !native_collectives(),
        .algorithms = Environment::process().get("LOCKSTEP_ALGORITHMS").value_or(""),
-       .reproducible_sums = settings_.reproducible_sums,
+       .reproducible_sums = *settings_.options.reproducible_sums,
        .arena = collectives::process_arena(),
-       .timeout = settings_.initialization_timeout,
+       .timeout = *settings_.options.initialization_timeout,
        .on_loss = [this](int process, bool left,
                          const std::string& doing) { peer_lost(process, left, doing); },
        .on_divergence = [this](const std::vector<int>& minority,
@@ -309,12 +309,13 @@ void Runtime::set_up() {
 
 void Runtime::watch_for_stalls() {
   const bool launched = settings_.place.cluster == "launcher";
-  if (process_count() == 1 || (launched && !settings_.stall_timeout) || watch::memory() == nullptr) return;
+  if (process_count() == 1 || (launched && !settings_.options.stall_timeout) || watch::memory() == nullptr)
+    return;
   stall_watch_ = std::make_unique<StallWatch>(
       *coordination_, host_name(),
-      StallWatchOptions{.warning = settings_.stall_warning,
+      StallWatchOptions{.warning = *settings_.options.stall_warning,
                         .says = !launched,
-                        .timeout = settings_.stall_timeout,
+                        .timeout = settings_.options.stall_timeout,
                         .on_timeout = [this](const std::vector<int>& culprits, const std::string& words) {
                           coordination::FailureReport report{coordination::FailureKind::kStalled, {}, words};
                           for (const int process : culprits) report.subjects.push_back(subject(process));
@@ -323,11 +324,11 @@ void Runtime::watch_for_stalls() {
 }
 
 void Runtime::meet() {
-  if (settings_.mpi) server_ = meet_by_mpi(settings_);
+  if (settings_.mpi()) server_ = meet_by_mpi(settings_);
   HandedSecret handed;  // until all have come
   const bool address_given = cluster::given_address(Environment::process()).has_value();
   if (hands_secret(settings_.place, address_given)) {
-    handed = HandedSecret(settings_.place, secret_folder(), settings_.initialization_timeout);
+    handed = HandedSecret(settings_.place, secret_folder(), *settings_.options.initialization_timeout);
     settings_.place.job_secret = handed.secret();
   }
   const cluster::Place& place = settings_.place;
@@ -345,21 +346,21 @@ void Runtime::meet() {
   options.num_processes = process_count();
   options.identity = {place.job_id, place.attempt, place.job_secret};
   options.tls = coordination::TlsFiles::from(Environment::process());
-  options.initialization_timeout = settings_.initialization_timeout;
-  options.heartbeat_timeout = settings_.heartbeat_timeout;
-  options.shutdown_timeout = settings_.shutdown_timeout;
+  options.initialization_timeout = *settings_.options.initialization_timeout;
+  options.heartbeat_timeout = *settings_.options.heartbeat_timeout;
+  options.shutdown_timeout = *settings_.options.shutdown_timeout;
   options.on_error = [this](const coordination::JobError& error) { job_failed(error); };
-  if (!settings_.mpi) server_ = hold_coordinator(settings_, options);
+  if (!settings_.mpi()) server_ = hold_coordinator(settings_, options);
   options.address = coordination::reached_at(options.address, Environment::process());
   coordination_ = coordination::make_grpc_client(options);
   coordination_->connect();
 }
 
 void Runtime::open_devices() {
-  if (!settings_.topology.empty()) return describe_devices();
+  if (!settings_.options.topology->empty()) return describe_devices();
   const Environment& environment = Environment::process();
   const cluster::System& system = cluster::System::real();
-  const PluginChoice choice = choose_plugin(settings_.platform, environment, system);
+  const PluginChoice choice = choose_plugin(*settings_.options.platform, environment, system);
   platform_ = choice.platform;
   platform_->set_environment(settings_, environment, system, /*described=*/false);
   auto plugin = pjrt::Plugin::load(choice.path);
@@ -371,11 +372,11 @@ void Runtime::open_devices() {
                                    store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
     client_made_of_ = std::move(made_of);
   }
-  if (settings_.platform != "auto" && client_->platform_name() != settings_.platform) {
+  if (*settings_.options.platform != "auto" && client_->platform_name() != *settings_.options.platform) {
     lockstep::fail<InitializationError>(
         "[initialize] the platform {} was asked for, but the plugin {} is for {}; give the platform's own "
         "plugin in LOCKSTEP_PJRT_PLUGIN, or unset it",
-        settings_.platform, choice.path, client_->platform_name());
+        *settings_.options.platform, choice.path, client_->platform_name());
   }
   const auto& all = client_->addressable_devices();
   for (int id : platform_->used_devices(settings_, static_cast<int>(all.size())))
@@ -385,12 +386,12 @@ void Runtime::open_devices() {
 void Runtime::describe_devices() {
   const Environment& environment = Environment::process();
   const cluster::System& system = cluster::System::real();
-  platform_ = &platform_describing(settings_.topology);
-  settings_.num_cpu_devices = 1;  // One device's program is compiled.
+  platform_ = &platform_describing(*settings_.options.topology);
+  settings_.options.num_cpu_devices = 1;  // One device's program is compiled.
   platform_->set_environment(settings_, environment, system, /*described=*/true);
   auto plugin = pjrt::Plugin::load(plugin_of(*platform_, environment));
   platform_->register_handlers(*plugin);
-  DescribedDevices described = platform_->describe(settings_.topology, plugin);
+  DescribedDevices described = platform_->describe(*settings_.options.topology, plugin);
   if (described.topology == nullptr)
     client_ = pjrt::Client::create(plugin, platform_->client_options(settings_, environment, system));
   for (const pjrt::DeviceDescription& device : described.devices) {
@@ -410,7 +411,7 @@ void Runtime::describe_devices() {
     devices_.push_back(Device(&info));
     if (info.process_index == process_index()) local_devices_.push_back(Device(&info));
   }
-  plan_ = std::make_unique<Plan>(settings_.topology, *platform_, client_, std::move(described));
+  plan_ = std::make_unique<Plan>(*settings_.options.topology, *platform_, client_, std::move(described));
 }
 
 bool Runtime::shares_its_host() const {
@@ -453,7 +454,7 @@ void Runtime::exchange_topology() {
     topology_.emplace(mine);
   } else {
     const auto timeout =
-        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.initialization_timeout);
+        std::chrono::duration_cast<std::chrono::milliseconds>(*settings_.options.initialization_timeout);
     const std::string global = fmt::format("{}/global", kTopologyKey),
                       local = fmt::format("{}/local", kTopologyKey);
     // The keys are of one length, so that the entries are read in the processes' order.
@@ -462,9 +463,9 @@ void Runtime::exchange_topology() {
     if (process_index() == 0) {
       std::vector<std::string> entries;
       for (auto& [key, entry] : store()->get_directory(local)) entries.push_back(std::move(entry));
-      topology_.emplace(
-          entries, coordination::random_nonce(),
-          CommonOptions{.reproducible_sums = settings_.reproducible_sums, .data_tls = settings_.data_tls});
+      topology_.emplace(entries, coordination::random_nonce(),
+                        CommonOptions{.reproducible_sums = *settings_.options.reproducible_sums,
+                                      .data_tls = *settings_.options.data_tls});
       store()->set(global, topology_->encode());
       store()->erase(local);
     } else {
@@ -478,9 +479,10 @@ void Runtime::exchange_topology() {
           name, own, process_index(), process_count(), theirs, variable);
     };
     const CommonOptions& common = topology_->options();
-    compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", settings_.reproducible_sums,
+    compare("reproducible_sums", "LOCKSTEP_REPRODUCIBLE_SUMS", *settings_.options.reproducible_sums,
             common.reproducible_sums);
-    compare("data_tls", "LOCKSTEP_DATA_TLS (lockstep run --encrypt)", settings_.data_tls, common.data_tls);
+    compare("data_tls", "LOCKSTEP_DATA_TLS (lockstep run --encrypt)", *settings_.options.data_tls,
+            common.data_tls);
     // So that no process goes on, and perhaps ends, before another one has found a difference.
     coordination_->barrier(fmt::format("{}/compared", kTopologyKey), timeout);
   }

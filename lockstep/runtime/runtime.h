@@ -103,10 +103,11 @@ class Runtime {
 
   CompileCache& compile_cache() { return compile_cache_; }
 
-  const DebugSettings& debug() const { return settings_.debug; }
+  /// Those of `initialize()`, completed (settings.h).
+  const InitializeOptions& options() const { return settings_.options; }
 
   /// Whether sums have the same bits however the devices are distributed.
-  bool reproducible_sums() const { return settings_.reproducible_sums; }
+  bool reproducible_sums() const { return *settings_.options.reproducible_sums; }
 
   /// The same in every start of the job; empty if there is none.
   const std::string& job_id() const { return settings_.place.job_id; }

@@ -91,8 +91,7 @@ cluster::Place place_in_mpi(const InitializeOptions& options, const Environment&
 
 cluster::Place place_of(const InitializeOptions& options, const Environment& environment,
                         const cluster::System& system) {
-  const std::string forced =
-      value_of(environment, options::kClusterDetectionMethod, options.cluster_detection_method);
+  const std::string& forced = *options.cluster_detection_method;
   const std::string missing = list_arguments(options, false);
   cluster::Place place;
   if (options.mpi) {
@@ -136,22 +135,22 @@ std::string platform_of(const InitializeOptions& options, const Environment& env
   fail<InitializationError>("[initialize] {} '{}': expected cpu, cuda, tpu or auto", from, shown(asked));
 }
 
-CompileCacheOptions compile_cache_of(const InitializeOptions& options, const Environment& environment) {
-  CompileCacheOptions cache;
-  cache.folder = value_of(environment, options::kCompilationCacheDir, options.compilation_cache_dir);
+/// The folder of compiled programs, as a path. Throws InitializationError for a URL that is none.
+std::string cache_folder(const std::string& given) {
   try {
-    if (!cache.folder.empty()) cache.folder = storage::local_path(cache.folder);
+    return given.empty() ? "" : storage::local_path(given);
   } catch (const StorageError& error) {
     fail<InitializationError>("[initialize] compilation_cache_dir: {}", error.what());
   }
-  cache.min_compile_time =
-      std::chrono::duration<double>(value_of(environment, options::kPersistentCacheMinCompileTimeSecs,
-                                             options.persistent_cache_min_compile_time_secs));
-  cache.min_entry_size = value_of(environment, options::kPersistentCacheMinEntrySizeBytes,
-                                  options.persistent_cache_min_entry_size_bytes);
-  cache.max_size =
-      value_of(environment, options::kCompilationCacheMaxSize, options.compilation_cache_max_size);
-  return cache;
+}
+
+/// The options with those that are not given from the environment, or else by default.
+InitializeOptions completed(InitializeOptions all, const Environment& environment) {
+  internal::for_each_option(
+      all, [&](auto& field, const auto& option) { field = value_of(environment, option, field); });
+  all.platform = platform_of(all, environment);
+  all.compilation_cache_dir = cache_folder(*all.compilation_cache_dir);
+  return all;
 }
 
 /// The interface's first address. If it has none, throws an InitializationError that lists the interfaces.
@@ -171,16 +170,28 @@ bool is_loopback(const std::string& host) {
 
 }  // namespace
 
+const MpiCommunicator* Settings::mpi() const {
+  return options.mpi && place.num_processes > 1 ? &*options.mpi : nullptr;
+}
+
+CompileCacheOptions Settings::compile_cache() const {
+  return {.folder = *options.compilation_cache_dir,
+          .min_compile_time = std::chrono::duration<double>(*options.persistent_cache_min_compile_time_secs),
+          .min_entry_size = *options.persistent_cache_min_entry_size_bytes,
+          .max_size = *options.compilation_cache_max_size};
+}
+
 Settings resolve(const InitializeOptions& options, const Environment& environment,
                  const cluster::System& system) {
   Settings settings;
-  settings.topology = value_of(environment, options::kTopology, options.topology);
-  if (settings.topology.empty()) {
-    settings.place = place_of(options, environment, system);
+  settings.options = completed(options, environment);
+  const InitializeOptions& all = settings.options;
+  if (all.topology->empty()) {
+    settings.place = place_of(all, environment, system);
   } else {
     // This process acts as the first one of the described job, wherever it runs.
     settings.place.cluster = "topology";
-    settings.place.why = "described: " + settings.topology;
+    settings.place.why = "described: " + *all.topology;
   }
   const cluster::Place& place = settings.place;
   if (place.num_processes < 1 || place.num_processes > kMostProcesses) {
@@ -191,48 +202,22 @@ Settings resolve(const InitializeOptions& options, const Environment& environmen
     fail<InitializationError>("[initialize] process_id is {}: with {} processes it must be 0 to {}",
                               place.process_id, place.num_processes, place.num_processes - 1);
   }
-  settings.platform = platform_of(options, environment);
-  settings.num_cpu_devices = value_of(environment, options::kNumCpuDevices, options.num_cpu_devices);
   settings.threads = find_value(environment, options::kThreads);
-  settings.initialization_timeout =
-      value_of(environment, options::kInitializationTimeout, options.initialization_timeout);
-  settings.heartbeat_timeout = value_of(environment, options::kHeartbeatTimeout, options.heartbeat_timeout);
-  settings.shutdown_timeout = value_of(environment, options::kShutdownTimeout, options.shutdown_timeout);
-  settings.stall_warning = value_of(environment, options::kStallWarning, options.stall_warning);
   // Under a launcher the variable is the launcher's: it knows more of its processes.
-  if (options.stall_timeout || place.cluster != "launcher")
-    settings.stall_timeout = find_value(environment, options::kStallTimeout, options.stall_timeout);
-  settings.compile_cache = compile_cache_of(options, environment);
-  settings.max_compiled_programs =
-      value_of(environment, options::kMaxCompiledPrograms, options.max_compiled_programs);
-  settings.debug = {.log_compiles = value_of(environment, options::kLogCompiles, options.log_compiles),
-                    .nans = value_of(environment, options::kDebugNans, options.debug_nans),
-                    .infs = value_of(environment, options::kDebugInfs, options.debug_infs),
-                    .disable_jit = value_of(environment, options::kDisableJit, options.disable_jit)};
-  std::string interface_address;
+  if (all.stall_timeout || place.cluster != "launcher")
+    settings.options.stall_timeout = find_value(environment, options::kStallTimeout, all.stall_timeout);
   settings.network = find_value(environment, options::kNetwork).value_or("");
   settings.data_connections = value_of(environment, options::kDataConnections);
-  settings.kept_blocks_mib = value_of(environment, options::kKeptBlocksMib, options.kept_blocks_mib);
-  settings.unexpected_messages_mib =
-      value_of(environment, options::kUnexpectedMessagesMib, options.unexpected_messages_mib);
-  settings.interface = value_of(environment, options::kInterface, options.interface);
-  settings.reproducible_sums = value_of(environment, options::kReproducibleSums, options.reproducible_sums);
-  settings.data_tls = value_of(environment, options::kDataTls, options.data_tls);
-  if (!settings.interface.empty() && place.num_processes > 1)
-    interface_address = address_of(settings.interface, system);
+  std::string interface_address;
+  if (!all.interface->empty() && place.num_processes > 1)
+    interface_address = address_of(*all.interface, system);
 
-  if (options.mpi && place.num_processes > 1) {
-    settings.mpi = options.mpi;
-    if (place.process_id == 0) {
-      settings.coordinator_bind_address =
-          value_of(environment, options::kCoordinatorBindAddress, options.coordinator_bind_address);
-    }
-  }
+  if (settings.mpi() && place.process_id == 0)
+    settings.coordinator_bind_address = *all.coordinator_bind_address;
   if (place.coordinator_address.empty()) return settings;
   const coordination::HostPort address = coordination::parse_address(place.coordinator_address);
   if (place.cluster == "launcher" || place.process_id != 0) return settings;
-  settings.coordinator_bind_address =
-      value_of(environment, options::kCoordinatorBindAddress, options.coordinator_bind_address);
+  settings.coordinator_bind_address = *all.coordinator_bind_address;
   settings.bind_address_given = !settings.coordinator_bind_address.empty();
   if (settings.bind_address_given) {
     coordination::parse_address(settings.coordinator_bind_address);
@@ -266,11 +251,11 @@ std::vector<int> chosen_devices(const cluster::Place& place, bool one_each, int 
 
 std::string banner(const Settings& settings, const Joined& joined) {
   const cluster::Place& place = settings.place;
-  if (!settings.topology.empty()) {
+  if (!settings.options.topology->empty()) {
     return fmt::format(
         "planning for {}, which is only described: {} devices of {} {}; programs are compiled, and nothing "
         "is computed",
-        settings.topology, joined.global_devices, place.num_processes,
+        *settings.options.topology, joined.global_devices, place.num_processes,
         place.num_processes == 1 ? "process" : "processes");
   }
   // In a job of several processes each line of the log already contains the process.

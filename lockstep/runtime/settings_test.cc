@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/options.h"
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/testing/errors.h"
 #include "lockstep/testing/outside_texts.h"
@@ -33,9 +34,9 @@ TEST(Resolve, WithNothingGiven_IsASingleProcess) {
   Settings settings = resolve({}, environment_of({}));
   EXPECT_EQ(settings.place.num_processes, 1);
   EXPECT_EQ(settings.place.process_id, 0);
-  EXPECT_EQ(settings.num_cpu_devices, 1);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(100));
-  EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(300));
+  EXPECT_EQ(settings.options.num_cpu_devices, 1);
+  EXPECT_EQ(settings.options.heartbeat_timeout, std::chrono::seconds(100));
+  EXPECT_EQ(settings.options.initialization_timeout, std::chrono::seconds(300));
   EXPECT_TRUE(settings.coordinator_bind_address.empty());
 }
 
@@ -50,9 +51,9 @@ TEST(Resolve, Arguments_WinOverVariables) {
                               {"LOCKSTEP_SHUTDOWN_TIMEOUT", "11"}}));
   EXPECT_EQ(settings.place.process_id, 1);
   EXPECT_EQ(settings.place.num_processes, 2);
-  EXPECT_EQ(settings.num_cpu_devices, 4);
-  EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(7));
-  EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(11));
+  EXPECT_EQ(settings.options.num_cpu_devices, 4);
+  EXPECT_EQ(settings.options.heartbeat_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(settings.options.shutdown_timeout, std::chrono::seconds(11));
 }
 
 TEST(Resolve, RanksOfMpi_WinOverTheLaunchersVariables) {
@@ -69,12 +70,12 @@ TEST(Resolve, RanksOfMpi_WinOverTheLaunchersVariables) {
   EXPECT_EQ(settings.place.num_processes, 3);
   EXPECT_EQ(settings.place.job_id, "job");
   EXPECT_EQ(settings.place.coordinator_address, "");
-  EXPECT_TRUE(settings.mpi.has_value());
+  EXPECT_TRUE(settings.mpi());
   EXPECT_THAT(error_of<InitializationError>([&] { resolve({.num_processes = 3, .mpi = ranks}, variables); }),
               HasSubstr("got mpi and num_processes"));
   ranks.rank = 0;
   ranks.size = 1;
-  EXPECT_FALSE(resolve({.mpi = ranks}, variables).mpi.has_value()) << "a single rank meets nobody";
+  EXPECT_FALSE(resolve({.mpi = ranks}, variables).mpi()) << "a single rank meets nobody";
 }
 
 /// Notes which variables are asked for.
@@ -125,26 +126,15 @@ TEST(Resolve, AVariableOfAnyBytes_IsAcceptedOrNamedInTheError) {
   EXPECT_GT(refused, 100);
 }
 
-TEST(Resolve, DebugSettings_AreOffByDefault_AndAnArgumentWins) {
-  const DebugSettings none = resolve({}, environment_of({{"LOCKSTEP_DEBUG_NANS", "off"}})).debug;
-  EXPECT_FALSE(none.log_compiles || none.nans || none.infs || none.disable_jit);
-  EXPECT_FALSE(
-      resolve({.disable_jit = false}, environment_of({{"LOCKSTEP_DISABLE_JIT", "1"}})).debug.disable_jit);
-  EXPECT_THAT(error_of<InitializationError>([] {
-                resolve({}, environment_of({{"LOCKSTEP_DEBUG_NANS", "perhaps"}}));
-              }),
-              HasSubstr("LOCKSTEP_DEBUG_NANS is 'perhaps': expected 1, true, yes or on"));
-}
-
 TEST(Resolve, CompilationCache_IsOffByDefault_AndAnArgumentWins) {
-  const CompileCacheOptions none = resolve({}, environment_of({})).compile_cache;
+  const CompileCacheOptions none = resolve({}, environment_of({})).compile_cache();
   EXPECT_EQ(none.folder, "");
   EXPECT_EQ(none.max_size, -1);
   const CompileCacheOptions given =
       resolve({.compilation_cache_dir = "/here", .compilation_cache_max_size = 5},
               environment_of({{"LOCKSTEP_COMPILATION_CACHE_DIR", "/kept"},
                               {"LOCKSTEP_COMPILATION_CACHE_MAX_SIZE", "many"}}))
-          .compile_cache;
+          .compile_cache();
   EXPECT_EQ(given.folder, "/here");
   for (const char* url : {"gs://bucket/cache", "s3://bucket/cache", "S3://bucket/cache"})
     EXPECT_THAT(
@@ -253,54 +243,81 @@ TEST(Resolve, CountsOutOfRange_AreRefused_WithTheVariableAndTheRange) {
   EXPECT_EQ(resolve({}, environment_of({{"NPROC", ""}})).threads, std::nullopt);
 }
 
-TEST(Resolve, EveryOption_IsReadFromOurAndJaxsVariables) {
+/// A value of the field that is none of `others`, and how a variable says it.
+template <class T>
+std::pair<T, std::string> another(const Option<int>& option, int others) {
+  const int number = (option.otherwise == option.least ? option.least + 1 : option.least) + others;
+  return {T(number), std::to_string(number)};
+}
+template <class T>
+std::pair<T, std::string> another(const Option<std::int64_t>& option, int others) {
+  const std::int64_t number = option.least + 5 + others;
+  return {number, std::to_string(number)};
+}
+template <class T>
+std::pair<T, std::string> another(const Option<double>& option, int others) {
+  const double number = option.least + 0.25 + others;
+  return {number, fmt::to_string(number)};
+}
+template <class T>
+std::pair<T, std::string> another(const Option<bool>&, int others) {
+  return others == 0 ? std::pair(true, "True") : std::pair(false, "off");
+}
+template <class T>
+std::pair<T, std::string> another(const Option<std::string_view>& option, int others) {
+  std::string text = option.variable == options::kInterface.variable ? "lo" : "/text";
+  if (option.variable == options::kTopology.variable) text = "cpu:2x";
+  if (option.variable == options::kClusterDetectionMethod.variable) return {"none", "none"};
+  text += others == 0 ? "" : std::to_string(others + 1);
+  return {text, text};
+}
+
+TEST(Resolve, EveryOption_IsTheArgument_OrOurVariable_OrJaxs_OrTheDefault) {
+  int options = 0;
+  InitializeOptions none;
+  internal::for_each_option(none, [&](auto& field, const auto& option) {
+    using T = typename std::decay_t<decltype(field)>::value_type;
+    SCOPED_TRACE(option.variable);
+    ++options;
+    const auto offset = reinterpret_cast<char*>(&field) - reinterpret_cast<char*>(&none);
+    const auto in = [&](InitializeOptions& all) -> std::optional<T>& {
+      return *reinterpret_cast<std::optional<T>*>(reinterpret_cast<char*>(&all) + offset);
+    };
+    const auto resolved = [&](const InitializeOptions& given, std::map<std::string, std::string> variables) {
+      Settings settings = resolve(given, environment_of(std::move(variables)));
+      return in(settings.options);
+    };
+    const auto [by_variable, text] = another<T>(option, 0);
+    const auto [by_argument, argument_text] = another<T>(option, 1);
+    const std::vector<std::string> names = cluster::variables_of(option);
+    EXPECT_EQ(resolved({}, {}), std::optional<T>(option.otherwise));
+    EXPECT_EQ(resolved({}, {{names[0], text}}), by_variable);
+    EXPECT_EQ(resolved({}, {{names[1], text}}), by_variable);
+    EXPECT_EQ(resolved({}, {{names[0], text}, {names[1], argument_text}}), by_variable);
+    InitializeOptions given;
+    in(given) = by_argument;
+    EXPECT_EQ(resolved(given, {{names[0], text}, {names[1], text}}), by_argument);
+    if constexpr (!std::is_same_v<T, std::string>) {
+      EXPECT_THAT(error_of<InitializationError>([&] {
+                    resolved({}, {{names[1], "perhaps"}});
+                  }),
+                  HasSubstr(names[1] + " is 'perhaps': expected"));
+    }
+  });
+  EXPECT_GT(options, 20);
+}
+
+TEST(Resolve, OptionsOfThePlace_AreReadFromOurAndJaxsVariables) {
   for (const std::string prefix : {"LOCKSTEP_", "JAX_"}) {
-    Settings settings =
-        resolve({}, environment_of({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
-                                    {prefix + "NUM_PROCESSES", "2"},
-                                    {prefix + "PROCESS_ID", "0"},
-                                    {prefix + "LOCAL_DEVICE_IDS", "1,0"},
-                                    {prefix + "NUM_CPU_DEVICES", "3"},
-                                    {prefix + "INITIALIZATION_TIMEOUT", "21"},
-                                    {prefix + "HEARTBEAT_TIMEOUT", "22"},
-                                    {prefix + "SHUTDOWN_TIMEOUT", "23"},
-                                    {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"},
-                                    {prefix + "INTERFACE", "lo"},
-                                    {prefix + "COMPILATION_CACHE_DIR", "/kept"},
-                                    {prefix + "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.25"},
-                                    {prefix + "PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "77"},
-                                    {prefix + "COMPILATION_CACHE_MAX_SIZE", "9000000000"},
-                                    {prefix + "MAX_COMPILED_PROGRAMS", "12"},
-                                    {prefix + "REPRODUCIBLE_SUMS", "1"},
-                                    {prefix + "DATA_TLS", "1"},
-                                    {prefix + "KEPT_BLOCKS_MIB", "0"},
-                                    {prefix + "UNEXPECTED_MESSAGES_MIB", "5"},
-                                    {prefix + "LOG_COMPILES", "1"},
-                                    {prefix + "DEBUG_NANS", "True"},
-                                    {prefix + "DEBUG_INFS", "on"},
-                                    {prefix + "DISABLE_JIT", "yes"}}));
-    EXPECT_EQ(settings.max_compiled_programs, 12);
-    EXPECT_TRUE(settings.reproducible_sums);
-    EXPECT_TRUE(settings.data_tls);
-    EXPECT_EQ(settings.kept_blocks_mib, 0);
-    EXPECT_EQ(settings.unexpected_messages_mib, 5);
-    EXPECT_TRUE(settings.debug.log_compiles);
-    EXPECT_TRUE(settings.debug.nans);
-    EXPECT_TRUE(settings.debug.infs);
-    EXPECT_TRUE(settings.debug.disable_jit);
+    Settings settings = resolve({}, environment_of({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
+                                                    {prefix + "NUM_PROCESSES", "2"},
+                                                    {prefix + "PROCESS_ID", "0"},
+                                                    {prefix + "LOCAL_DEVICE_IDS", "1,0"},
+                                                    {prefix + "COORDINATOR_BIND_ADDRESS", "0.0.0.0:8"}}));
     EXPECT_EQ(settings.place.coordinator_address, "[::1]:7");
     EXPECT_THAT(*settings.place.local_device_ids, ElementsAre(1, 0));
-    EXPECT_EQ(settings.num_cpu_devices, 3);
-    EXPECT_EQ(settings.initialization_timeout, std::chrono::seconds(21));
-    EXPECT_EQ(settings.heartbeat_timeout, std::chrono::seconds(22));
-    EXPECT_EQ(settings.shutdown_timeout, std::chrono::seconds(23));
     EXPECT_EQ(settings.coordinator_bind_address, "0.0.0.0:8");
     EXPECT_TRUE(settings.bind_address_given);
-    EXPECT_EQ(settings.interface, "lo");
-    EXPECT_EQ(settings.compile_cache.folder, "/kept");
-    EXPECT_EQ(settings.compile_cache.min_compile_time, std::chrono::milliseconds(250));
-    EXPECT_EQ(settings.compile_cache.min_entry_size, 77);
-    EXPECT_EQ(settings.compile_cache.max_size, 9'000'000'000);
   }
   EXPECT_EQ(resolve({}, environment_of(with(kStep, {{"LOCKSTEP_CLUSTER", "none"}}))).place.num_processes, 1);
   EXPECT_EQ(resolve({}, environment_of(with(kStep, {{"JAX_CLUSTER_DETECTION_METHOD", "deactivate"}})))

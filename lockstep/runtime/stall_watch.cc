@@ -2,10 +2,10 @@
 #include "lockstep/runtime/stall_watch.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/log.h"
 #include "lockstep/watch/diagnosis.h"
 #include "lockstep/watch/proc_state.h"
@@ -151,7 +151,7 @@ double StallWatch::own_wait() {
 
 void StallWatch::answer(std::int64_t question) {
   client_.key_value_store().set(fmt::format("{}/{}", answers_key(question), client_.process_id()),
-                                watch::to_json(own_report()).dump(), /*allow_overwrite=*/true);
+                                json_text(watch::to_json(own_report())), /*allow_overwrite=*/true);
 }
 
 std::vector<watch::ProcessReport> StallWatch::ask() {
@@ -186,8 +186,7 @@ std::vector<watch::ProcessReport> StallWatch::ask() {
   }
   store.erase(answers_key(question));
   if (question > 2) store.erase(question_key(question - 2));
-  for (const auto& [key, text] : answers)
-    reports.push_back(watch::from_json(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false)));
+  for (const auto& [key, text] : answers) reports.push_back(watch::from_json(try_parse_json(text)));
   std::ranges::sort(reports, {}, &watch::ProcessReport::process);
   return reports;
 }

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/read_file.h"
 #include "lockstep/storage/credential_sources.h"
 #include "lockstep/storage/store.h"
@@ -133,7 +133,7 @@ std::chrono::system_clock::time_point parse_time(const std::string& text) {
 }
 
 Credentials credentials_of_json(std::string_view json, const char* token, const std::string& source) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  const auto parsed = try_parse_json(json);
   auto text = [&](const char* name) -> std::string {
     const auto it = parsed.is_object() ? parsed.find(name) : parsed.end();
     return parsed.is_object() && it != parsed.end() && it->is_string() ? it->get<std::string>() : "";

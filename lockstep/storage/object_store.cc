@@ -15,6 +15,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/storage/object_reader.h"
 #include "lockstep/storage/object_writer.h"
+#include "lockstep/storage/schemes.h"
 #include "lockstep/storage/url.h"
 #include "lockstep/storage/xml.h"
 
@@ -452,5 +453,8 @@ std::unique_ptr<Reader> open_object(const std::string& url, const S3Options& opt
   if (reader == nullptr) fail<StorageError>("cannot open {}: there is no such object", printable(url));
   return reader;
 }
+
+const Scheme kS3{"s3", [](const std::string& url) { return open_object_store(url); },
+                 [](const std::string& url) { return open_object(url); }};
 
 }  // namespace lockstep::storage

@@ -5,35 +5,17 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/storage/folder_store.h"
-#include "lockstep/storage/object_store.h"
+#include "lockstep/storage/schemes.h"
 #include "lockstep/storage/url.h"
 
 namespace lockstep::storage {
 namespace {
 
-/// The scheme of an object store: how a prefix of a bucket and one object are opened by their URL.
-struct Scheme {
-  std::string_view name;
-  std::unique_ptr<Store> (*open_store)(const std::string& url);
-  std::unique_ptr<Reader> (*open_file)(const std::string& url);
-};
-
-constexpr Scheme kSchemes[] = {
-    {"s3", [](const std::string& url) { return open_object_store(url); },
-     [](const std::string& url) { return open_object(url); }},
-};
-
 const Scheme& scheme_of(const Location& place) {
-  return *std::ranges::find(kSchemes, place.scheme, &Scheme::name);
+  return **std::ranges::find(kSchemes, place.scheme, &Scheme::name);
 }
 
 }  // namespace
-
-std::vector<std::string_view> object_schemes() {
-  std::vector<std::string_view> all;
-  for (const Scheme& scheme : kSchemes) all.push_back(scheme.name);
-  return all;
-}
 
 std::unique_ptr<Store> open_store(const std::string& url, bool make) {
   const Location place = locate(url);

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/text.h"
+#include "lockstep/storage/schemes.h"
 
 namespace lockstep::storage {
 namespace {
@@ -26,8 +27,7 @@ std::string lower(std::string_view text) {
 }
 
 bool is_object_scheme(std::string_view scheme) {
-  const auto all = object_schemes();
-  return std::ranges::find(all, scheme) != all.end();
+  return std::ranges::find(kSchemes, scheme, &Scheme::name) != std::end(kSchemes);
 }
 
 /// The scheme of "SCHEME:/...", of "s3:..." and of "file:...", in lower case; "" if this is a path.
@@ -101,7 +101,7 @@ Location locate(std::string_view url) {
   if (scheme == "file") return file_of(url, rest);
   if (is_object_scheme(scheme)) return object_of(url, scheme, rest);
   std::string objects;
-  for (const std::string_view each : object_schemes()) objects += fmt::format(" or {}://bucket/prefix", each);
+  for (const Scheme* each : kSchemes) objects += fmt::format(" or {}://bucket/prefix", each->name);
   fail<StorageError>(
       "\"{}\" has the scheme '{}', which is not supported; expected a path, file:///PATH{} (a folder named "
       "'{}:' is \"./{}:\")",

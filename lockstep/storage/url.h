@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace lockstep::storage {
 
@@ -15,13 +14,10 @@ struct Location {
   std::string bucket, key;  ///< in an object store; the key without trailing slashes, "" for the whole bucket
 };
 
-/// The schemes of object stores, in lower case: those of the table in store.cc.
-std::vector<std::string_view> object_schemes();
-
 /// Every path or URL that a user gives passes through here. Throws StorageError, without touching anything,
 /// for
 /// - an empty text, and one with a NUL byte;
-/// - a URL of another scheme than file and object_schemes(), in upper or lower case, so that it is never a
+/// - a URL of another scheme than file and those of schemes.h, in upper or lower case, so that it is never a
 ///   local path; the same holds for "SCHEME:/...", which is left of a URL that was handled as a path,
 ///   "s3:..." and "file:...", but "./SCHEME:/..." is a path;
 /// - a file's URL with another host than localhost;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/tokenizers/unicode.h"
 
@@ -16,7 +17,7 @@ namespace {
 /// A value as messages show it.
 std::string excerpt(const nlohmann::json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
-  return shown(value.dump(), 80);
+  return shown(json_text(value), 80);
 }
 
 std::string listed(const std::vector<std::string_view>& names) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/fail.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/json_depth.h"
 #include "lockstep/base/read_file.h"
 #include "lockstep/base/text.h"
@@ -85,7 +86,7 @@ Tokenizer Tokenizer::from_json(std::string_view text) {
     fail<DataError>("[tokenizers] the file's brackets are nested {} deep; supported are {}", depth, kDeepest);
   nlohmann::json file;
   try {
-    file = nlohmann::json::parse(text);
+    file = parse_json(text);
   } catch (const nlohmann::json::exception& error) {
     fail<DataError>("[tokenizers] expected a file tokenizer.json, which is JSON: {}", error.what());
   }

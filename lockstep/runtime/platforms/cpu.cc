@@ -44,8 +44,8 @@ class Cpu : public Platform {
     nproc_is_given = settings.threads.has_value();
     if (settings.threads) lapack::limit_threads(*settings.threads);
     const int threads = settings.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
-    if (threads < settings.num_cpu_devices)
-      setenv("NPROC", std::to_string(settings.num_cpu_devices).c_str(), /*overwrite=*/1);
+    if (threads < *settings.options.num_cpu_devices)
+      setenv("NPROC", std::to_string(*settings.options.num_cpu_devices).c_str(), /*overwrite=*/1);
   }
 
   /// LAPACK in this process gets its share of the host's CPUs, unless the number of threads is set. A process
@@ -68,7 +68,7 @@ class Cpu : public Platform {
 
   pjrt::ClientOptions client_options(const Settings& settings, const Environment&,
                                      const cluster::System&) const override {
-    return {{"cpu_device_count", std::int64_t{settings.num_cpu_devices}}, {"asynchronous", false}};
+    return {{"cpu_device_count", std::int64_t{*settings.options.num_cpu_devices}}, {"asynchronous", false}};
   }
 
   bool makes_collectives() const override { return false; }
