@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -114,11 +115,11 @@ TEST(OutsideText, InNamesOfHostsAndThreads_DoesNotEndTheAgents) {
   EXPECT_THAT(result.log, AllOf(HasSubstr("[0@a] left"), HasSubstr("[1@h\\xf4te] left")));
 }
 
-// Waits until the file exists.
+// Waits in open() until somebody opens the FIFO for writing.
 LOCKSTEP_CHILD(waits_in_a_pid_namespace) {
   watch::set_process(std::atoi(std::getenv("LOCKSTEP_PROCESS_ID")), 2);
   const Phase phase("inside");
-  while (!fs::exists(testing::child_arguments().at(0))) std::this_thread::sleep_for(milliseconds(5));
+  std::ifstream{testing::child_arguments().at(0)};
 }
 
 TEST(ProcessInAPidNamespace, IsReportedByItsPidOnTheHost) {
@@ -127,6 +128,7 @@ TEST(ProcessInAPidNamespace, IsReportedByItsPidOnTheHost) {
   testing::TemporaryFolder folder;
   const testing::Variables env = {{"LOCKSTEP_SOCKET_DIR", folder.path() / "sockets"}};
   const fs::path go_on = folder.path() / "go_on";
+  ASSERT_EQ(mkfifo(go_on.c_str(), 0600), 0);
   // In its namespace its pid is 1, which is another process on the host.
   Processes job(tool(Words{"run", "-n", "2", "--", "unshare", "--pid", "--fork", "--mount-proc"} +
                          testing::command_of_child("waits_in_a_pid_namespace", {go_on.native()}),
@@ -148,8 +150,8 @@ TEST(ProcessInAPidNamespace, IsReportedByItsPidOnTheHost) {
     EXPECT_EQ(watch::read_process_state(state.parent).name, "unshare");
     EXPECT_GT(row["memory"].get<double>(), 1e5);
   }
-  EXPECT_THAT(lockstep({"stacks"}, env).log, HasSubstr("sleep"));
-  std::ofstream(go_on) << "x";
+  EXPECT_THAT(lockstep({"stacks"}, env).log, HasSubstr("open"));
+  std::ofstream{go_on};  // which ends the open() of both
   EXPECT_EQ(job.wait(0).exit_code, 0);
 }
 
