@@ -122,7 +122,7 @@ void measure(const std::string& name, int calls, Function f, const Arrays&... ar
   std::vector<double> times;
   for (int i = 0; i < calls + 2; ++i) {
     const double begin = compare::now();
-    compiled(arrays...).block_until_ready();
+    ls::block_until_ready(compiled(arrays...));
     if (i >= 2) times.push_back(compare::now() - begin);
   }
   compare::report_times(name.c_str(), times);
@@ -145,6 +145,20 @@ void products(int calls) {
         return ls::einsum("bo,bi->oi", {g, x});
       },
       g, x);
+  const Array rows = normal(10, {2048, 512}), experts = normal(11, {8, 512, 512}),
+              sizes = ls::array({300, 212, 0, 256, 500, 1, 523, 256});
+  measure(
+      "8 groups of rows, [2048,512] [8,512,512]", calls,
+      [](const Array& x, const Array& w, const Array& n) { return ls::ragged_dot(x, w, n); }, rows, experts,
+      sizes);
+  measure(
+      "8 groups of rows, and both derivatives", calls,
+      [](const Array& rows, const Array& experts, const Array& sizes) {
+        return ls::grad<0, 1>([&](const Array& rows, const Array& experts) {
+          return ls::sum(ls::square(ls::ragged_dot(rows, experts, sizes)));
+        })(rows, experts);
+      },
+      rows, experts, sizes);
 }
 
 void parts_of_models(int calls) {

@@ -119,6 +119,16 @@ def products(calls):
     measure("x w^T, [1024,256] [688,256]", calls, lambda: F.linear(x, up))
     measure("g w, [1024,4096] [4096,256]", calls, lambda: g @ head)
     measure("g^T x, [1024,4096] [1024,256]", calls, lambda: g.T @ x)
+    rows, experts, sizes = torch.randn(2048, 512), torch.randn(8, 512, 512), [300, 212, 0, 256, 500, 1, 523, 256]
+
+    def of_groups(rows, experts):  # as a Mixtral of transformers multiplies on CPUs
+        return torch.cat([part @ expert for part, expert in zip(rows.split(sizes), experts)])
+    measure("8 groups of rows, [2048,512] [8,512,512]", calls, lambda: of_groups(rows, experts))
+
+    @torch.enable_grad()
+    def gradient_of_groups():
+        (of_groups(rows.detach().requires_grad_(), experts.detach().requires_grad_()) ** 2).sum().backward()
+    measure("8 groups of rows, and both derivatives", calls, gradient_of_groups)
 
 
 def rotate(x):

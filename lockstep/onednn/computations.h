@@ -17,4 +17,15 @@ void convolve(const Convolution& convolution, const float* lhs, const float* rhs
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* lhs, const float* rhs,
               float* result, const ForEach& for_each);
 
+/// The operands of ir::lax::ragged_dot: x is [rows, k], y [groups, k, n] or, transposed, [groups, n, k].
+struct Ragged {
+  std::int64_t rows, k, n, groups;
+  const float *x, *y;
+  const std::int32_t* group;  ///< of each row
+};
+void ragged_dot(const Ragged& operands, bool transposed, float* result, const ForEach& for_each);
+
+/// The same of ragged_contracting_dot, where y is [rows, n].
+void ragged_contracting_dot(const Ragged& operands, float* result, const ForEach& for_each);
+
 }  // namespace lockstep::onednn

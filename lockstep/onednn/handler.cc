@@ -13,6 +13,22 @@ std::vector<std::int64_t> shape_of(const XLA_FFI_Buffer& buffer) {
   return {buffer.dims, buffer.dims + buffer.rank};
 }
 
+void ragged(std::string_view operation, const XLA_FFI_CallFrame& frame, const ForEach& for_each) {
+  const XLA_FFI_Buffer &x = buffer(frame.args.args[0]), &y = buffer(frame.args.args[1]),
+                       &result = buffer(frame.rets.rets[0]);
+  const bool contracting = operation == "ragged_contracting_dot";
+  const Ragged operands = {.rows = x.dims[0],
+                           .k = x.dims[1],
+                           .n = result.dims[result.rank - 1],
+                           .groups = contracting ? result.dims[0] : y.dims[0],
+                           .x = static_cast<const float*>(x.data),
+                           .y = static_cast<const float*>(y.data),
+                           .group = static_cast<const std::int32_t*>(buffer(frame.args.args[2]).data)};
+  auto* out = static_cast<float*>(result.data);
+  if (contracting) return ragged_contracting_dot(operands, out, for_each);
+  ragged_dot(operands, operation == "ragged_dot_transposed", out, for_each);
+}
+
 void execute(const XLA_FFI_CallFrame& frame) {
   if (!is_available()) {
     fail(
@@ -30,6 +46,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
   };
   const std::string_view operation = collectives::ffi_text(frame, "operation");
   if (operation == "product") return multiply(lhs.dims[1], lhs.dims[0], rhs.dims[1], x, y, z, for_each);
+  if (operation.starts_with("ragged")) return ragged(operation, frame, for_each);
   if (operation != "convolution")
     fail("a custom call asks for {} of oneDNN, which Lockstep does not call", operation);
   const auto numbers = [&frame](std::string_view name) { return collectives::ffi_numbers(frame, name); };

@@ -56,6 +56,7 @@ Found load() {
   LOCKSTEP_FIND(primitive_create)
   LOCKSTEP_FIND(primitive_destroy)
   LOCKSTEP_FIND(primitive_execute)
+  LOCKSTEP_FIND(sgemm)
 #undef LOCKSTEP_FIND
   const Version* (*version)() = nullptr;
   find(version, "dnnl_version");

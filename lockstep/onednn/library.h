@@ -75,6 +75,9 @@ struct Functions {
   int (*primitive_create)(Primitive**, const PrimitiveDesc*);
   int (*primitive_destroy)(Primitive*);
   int (*primitive_execute)(const Primitive*, Stream*, int count, const Argument* arguments);
+  int (*sgemm)(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+               float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
+               float* c, std::int64_t ldc);
 };
 
 struct Library {

@@ -6,15 +6,16 @@
 #include <string_view>
 #include <vector>
 
-/// oneDNN, which computes convolutions on CPUs, and products of a transposed matrix, for which XLA's own
-/// library takes several times as long. It is loaded when the first program that could call it is compiled.
-/// Where it is not installed, XLA computes them.
+/// oneDNN, which computes convolutions on CPUs, products of a transposed matrix, and those of groups of rows,
+/// for which XLA's own code takes several times as long. It is loaded when the first program that could call
+/// it is compiled. Where it is not installed, XLA computes them.
 namespace lockstep::onednn {
 
 /// The target of the custom calls:
 ///   attribute  operation, string: "convolution" or "product"; and the fields of Convolution that are no
-///              shapes, arrays of s64
-///   operands   two arrays of f32, row-major
+///              shapes, arrays of s64. Or "ragged_dot", "ragged_dot_transposed" or "ragged_contracting_dot",
+///              as in ir::lax::ragged_dot (lockstep/program/primitives/ragged_dot.h)
+///   operands   two arrays of f32, row-major; after them the rows' groups, s32, of the last three
 ///   result     one array of f32, row-major
 /// It computes on XLA's threads. The result does not depend on their number.
 inline constexpr std::string_view kOneDnnTarget = "lockstep_onednn";

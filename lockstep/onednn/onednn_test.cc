@@ -192,6 +192,54 @@ TEST(OneDnn, AProductOfATransposedMatrix_EqualsTheDefinition_OnAnyNumberOfThread
   }
 }
 
+/// Groups of one row, of many, without rows, and rows without a group, also in the middle; and groups in two
+/// runs.
+TEST(OneDnn, ProductsOfGroupsOfRows_EqualTheDefinition_OnAnyNumberOfThreads) {
+  constexpr std::int64_t k = 130, n = 20, groups = 5;
+  std::vector<std::int32_t> group = {0};
+  for (const auto& [number, rows] :
+       {std::pair(3, 300), std::pair(-1, 2), std::pair(1, 7), std::pair(3, 4), std::pair(5, 9)})
+    group.insert(group.end(), static_cast<std::size_t>(rows), number);
+  const auto rows = static_cast<std::int64_t>(group.size());
+  const std::vector<float> x = random({rows, k}, 5), y = random({groups, k, n}, 6), z = random({rows, n}, 7);
+  const auto at = [](const std::vector<float>& array, std::int64_t row, std::int64_t column,
+                     std::int64_t columns) {
+    return static_cast<double>(array[static_cast<std::size_t>(row * columns + column)]);
+  };
+  const auto is_known = [](std::int32_t g) { return g >= 0 && g < groups; };
+
+  for (const bool transposed : {false, true}) {
+    std::vector<float> result(static_cast<std::size_t>(rows * n), NAN), again = result;
+    const Ragged operands{rows, k, n, groups, x.data(), y.data(), group.data()};
+    ragged_dot(operands, transposed, result.data(), in_turn);
+    ragged_dot(operands, transposed, again.data(), on_threads);
+    EXPECT_EQ(again, result);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int32_t g = group[static_cast<std::size_t>(i)];
+      for (std::int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < k && is_known(g); ++l)
+          sum += at(x, i, l, k) * (transposed ? at(y, g * n + j, l, k) : at(y, g * k + l, j, n));
+        ASSERT_NEAR(result[static_cast<std::size_t>(i * n + j)], sum, 1e-4) << i;
+      }
+    }
+  }
+
+  std::vector<float> result(static_cast<std::size_t>(groups * k * n), NAN), again = result;
+  const Ragged operands{rows, k, n, groups, x.data(), z.data(), group.data()};
+  ragged_contracting_dot(operands, result.data(), in_turn);
+  ragged_contracting_dot(operands, again.data(), on_threads);
+  EXPECT_EQ(again, result);
+  std::vector<double> sums(result.size(), 0);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int32_t g = group[static_cast<std::size_t>(i)];
+    for (std::int64_t l = 0; l < k && is_known(g); ++l)
+      for (std::int64_t j = 0; j < n; ++j)
+        sums[static_cast<std::size_t>((g * k + l) * n + j)] += at(x, i, l, k) * at(z, i, j, n);
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(result[i], sums[i], 1e-4) << i;
+}
+
 /// OpenMP's number of threads belongs to the user's program.
 TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
   const Convolution c = of_images(kChannelsLast, kKernelsLast, kChannelsLast, 8, 16, 16, 16, 1, 1, false);

@@ -14,6 +14,7 @@
 #include "lockstep/ops/sorting.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/elementwise.h"
+#include "lockstep/program/primitives/ragged_dot.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep {
@@ -206,15 +207,15 @@ Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes)
   }
   const ElementType types[] = {x.type(), y.type()};
   const ElementType type = promote("ragged_dot", types);
-  return ops::run(
-      "ragged_dot", "", {x.as_array(type), y.as_array(type), group_sizes.as_array()}, [&](Tracers t) {
-        const Array rows = ops::convert(t[0], type), matrices = ops::convert(t[1], type);
-        const Array ends = cumsum(astype(t[2], DType::kI32), 0), starts = ends - astype(t[2], DType::kI32);
-        const Array row = expand_dims(arange(a[0], DType::kI32), 1);
-        const Array mine = (row >= starts) & (row < ends);  // [m, groups]
-        const Array spread = where(expand_dims(mine, 2), expand_dims(rows, 1), 0);
-        return ir::lax::dot_general(spread, matrices, {{1, 2}, {0, 1}, {}, {}});
-      });
+  return ops::run("ragged_dot", "", {x.as_array(type), y.as_array(type), group_sizes.as_array()},
+                  [&](Tracers t) {
+                    const Array rows = ops::convert(t[0], type), matrices = ops::convert(t[1], type);
+                    // A row's group is the number of groups that end before it.
+                    const Array ends = cumsum(astype(t[2], DType::kI32), 0);
+                    const Array row = expand_dims(arange(a[0], DType::kI32), 1);
+                    const Array group = sum(astype(row >= ends, DType::kI32), 1);
+                    return ir::lax::ragged_dot(rows, matrices, group);
+                  });
 }
 
 }  // namespace lockstep

@@ -141,10 +141,10 @@ class Lowering {
   /// equation. `config` is the text of further attributes, ", name = 1 : i64, …".
   Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
 
-  /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with two operands, their names with what they are.
+  /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with these operands, their names with what they are.
   /// `config` is the text of its attributes. f16 and bf16 are computed in f32.
-  std::string onednn_call(std::string_view config,
-                          const std::array<std::pair<std::string, Aval>, 2>& operands, const Aval& result);
+  std::string onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,
+                          const Aval& result);
 
   /// Whether the program may call oneDNN for operands of this dtype and such a result.
   bool onednn_takes(DType operands, DType result) const;

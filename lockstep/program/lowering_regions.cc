@@ -324,7 +324,7 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
 }
 
 std::string Lowering::onednn_call(std::string_view config,
-                                  const std::array<std::pair<std::string, Aval>, 2>& operands,
+                                  std::span<const std::pair<std::string, Aval>> operands,
                                   const Aval& result) {
   const auto converted = [this](const std::string& name, DType from, DType to, const Shape& shape) {
     if (from == to) return name;
@@ -332,8 +332,9 @@ std::string Lowering::onednn_call(std::string_view config,
   };
   Names names, types;
   for (const auto& [name, aval] : operands) {
-    names.push_back(converted(name, aval.dtype, DType::kF32, aval.shape));
-    types.push_back(mlir_type(DType::kF32, aval.shape));
+    const DType taken = is_floating(aval.dtype) ? DType::kF32 : aval.dtype;
+    names.push_back(converted(name, aval.dtype, taken, aval.shape));
+    types.push_back(mlir_type(taken, aval.shape));
   }
   const std::string computed =
       op("stablehlo.custom_call", names, types, mlir_type(DType::kF32, result.shape),

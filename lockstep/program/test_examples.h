@@ -15,6 +15,7 @@
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/ragged_dot.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/registry.h"
@@ -273,6 +274,16 @@ inline std::vector<Example> all_examples() {
   all.push_back({&ir::dot_general_p(),
                  ir::OpParams::of(ir::DotGeneralParams{{1, 3}, {2, 0}, {2}, {3}}),
                  {random({2, 4, 6, 8}, -1, 1), random({8, 2, 4, 6}, -1, 1, 13)}});
+  const HostArray groups = random({8}, -1, 4, 14, DType::kI32);  // of 3: some rows are in none
+  for (const bool transposed : {false, true}) {
+    all.push_back(
+        {&ir::ragged_dot_p(),
+         ir::OpParams::of(ir::RaggedDotParams{transposed}),
+         {random({8, 4}, -1, 1), random(transposed ? Shape{3, 2, 4} : Shape{3, 4, 2}, -1, 1, 15), groups}});
+  }
+  all.push_back({&ir::ragged_contracting_dot_p(),
+                 ir::OpParams::of(ir::RaggedContractingDotParams{3}),
+                 {random({8, 4}, -1, 1), random({8, 2}, -1, 1, 16), groups}});
   HostArray definite = random({2, 3, 3}, -0.3, 0.3, 18), triangular = definite;
   for (std::size_t i : {0, 4, 8, 9, 13, 17}) definite.values[i] += 2, triangular.values[i] = 1.5;
   all.push_back({.primitive = &ir::cholesky_p(), .inputs = {definite}, .any_numbers = false});

@@ -28,6 +28,15 @@ Tree device_put(const Tree& tree, const Sharding& sharding,
   return tree::map([&](const Array& x) { return device_put(x, sharding, where); }, tree);
 }
 
+/// jax.block_until_ready: blocks until each array of a tree, or this array, is computed, and returns the
+/// tree. Throws the first error of a computation that made one.
+template <class Tree>
+const Tree& block_until_ready(const Tree& tree,
+                              std::source_location where = std::source_location::current()) {
+  for (const Array& each : tree::leaves(tree)) each.block_until_ready(where);
+  return tree;
+}
+
 namespace multihost {
 
 /// process_allgather and broadcast_one_to_all for each array of a tree, in the tree's order.

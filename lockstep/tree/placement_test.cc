@@ -30,6 +30,7 @@ TEST(Placement, OfATree_GivesEachArrayTheSharding) {
   EXPECT_EQ(layers[0].w.sharding(), Sharding(split));
   EXPECT_EQ(layers[0].b.sharding(), Sharding(split));
   EXPECT_EQ(layers[0].b.addressable_shards()[0].shape, (Shape{2}));
+  EXPECT_EQ(&block_until_ready(layers), &layers);
   EXPECT_EQ(device_put(std::vector<Array>{counted(devices)}, split)[0].sharding(), Sharding(split));
   EXPECT_EQ(device_put(counted(devices), split).sharding(), Sharding(split));
 }

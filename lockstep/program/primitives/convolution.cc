@@ -365,7 +365,7 @@ std::optional<std::string> onednn_call(Lowering& out, const Equation& e, const C
                   mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
                   mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
                   mlir_array(p.rhs_dilation)),
-      {{{out.operand(e, 0), lhs}, {out.operand(e, 1), rhs}}}, result);
+      std::array{std::pair(out.operand(e, 0), lhs), std::pair(out.operand(e, 1), rhs)}, result);
 }
 
 /// The operand after its padding, where XLA's CPU compiler needs that; the padding is taken out of `p`. The

@@ -15,6 +15,7 @@
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/name.h"
 #include "lockstep/program/primitives/placement.h"
+#include "lockstep/program/primitives/ragged_dot.h"
 #include "lockstep/program/primitives/random.h"
 #include "lockstep/program/primitives/reduction.h"
 #include "lockstep/program/primitives/reverse.h"
@@ -50,8 +51,8 @@ std::span<const Primitive* const> all_primitives() {
       // reduction.h
       &reduce_sum_p(), &reduce_prod_p(), &reduce_max_p(), &reduce_min_p(), &reduce_and_p(), &reduce_or_p(),
       &argmax_p(), &argmin_p(),
-      // dot_general.h
-      &dot_general_p(),
+      // dot_general.h, ragged_dot.h
+      &dot_general_p(), &ragged_dot_p(), &ragged_contracting_dot_p(),
       // gather.h
       &gather_p(), &scatter_p(), &scatter_add_p(), &scatter_mul_p(), &scatter_min_p(), &scatter_max_p(),
       // sort.h, top_k.h
