@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generates text with a language model from a folder in Hugging Face's format, of the families Llama, Mistral
-// and Qwen 2: config.json, model.safetensors (or several, and their index), and tokenizer.json for text.
+// Generates text with a language model from a folder in Hugging Face's format, of the families Llama,
+// Mistral, Mixtral and Qwen 2: config.json, model.safetensors (or several, and their index), and
+// tokenizer.json for text.
 //
 //   $ lockstep run -n 2 -- build/release/examples/llm --model FOLDER --prompt "Once upon a time" --stop 2
 //
@@ -146,7 +147,8 @@ void run(const Options& o) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app{
-      "Generates text with a Llama, Mistral or Qwen 2 model in Hugging Face's format, or fine-tunes one."};
+      "Generates text with a Llama, Mistral, Mixtral or Qwen 2 model in Hugging Face's format, or fine-tunes "
+      "one."};
   app.option("--model", options.folder, "the folder of config.json and the safetensors files");
   app.option("--prompt", options.prompt,
              "the prompts as text, one on each line; needs the folder's tokenizer.json");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The language models of the families Llama, Mistral and Qwen 2, from Hugging Face's folders: the model of
-// llm.cc and llm_lora.h.
+// The language models of the families Llama, Mistral, Mixtral and Qwen 2, from Hugging Face's folders: the
+// model of llm.cc and llm_lora.h.
 
 #include <lockstep/lockstep.h>
 
@@ -24,7 +24,8 @@ using ls::Array, ls::P;
 struct Config {
   std::string model_type, hidden_act;
   std::int64_t hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, vocab_size;
-  std::optional<std::int64_t> num_key_value_heads, head_dim, sliding_window, max_window_layers;
+  std::optional<std::int64_t> num_key_value_heads, head_dim, sliding_window, max_window_layers,
+      num_local_experts, num_experts_per_tok;
   std::optional<bool> attention_bias, mlp_bias, tie_word_embeddings, use_sliding_window;
   double rms_norm_eps;
 
@@ -39,11 +40,17 @@ struct Config {
   }
 };
 
+struct Mlp {
+  nn::Linear gate, up, down;
+  Array operator()(const Array& x) const { return down(nn::silu(gate(x)) * up(x)); }
+};
+
 struct Block {
   nn::RMSNorm input_layernorm;
   nn::MultiHeadAttention attention;
   nn::RMSNorm post_attention_layernorm;
-  nn::Linear gate, up, down;
+  std::optional<Mlp> mlp;
+  std::optional<nn::MixtureOfExperts> experts;  // instead
 };
 
 struct Model {
@@ -63,7 +70,12 @@ inline hf::Rules rules() {
     all.push_back({own + name + ".kernel", theirs + name[0] + "_proj.weight", "(h d) i -> i h d"});
     all.push_back({own + name + ".bias", theirs + name[0] + "_proj.bias", "(h d) -> h d"});
   }
-  all.push_back({"layers.{}.{}.kernel", "model.layers.{}.mlp.{}_proj.weight", "o i -> i o"});
+  all.push_back({"layers.{}.mlp.{}.kernel", "model.layers.{}.mlp.{}_proj.weight", "o i -> i o"});
+  const std::string moe = "model.layers.{}.block_sparse_moe.";
+  all.push_back({"layers.{}.experts.router", moe + "gate.weight", "o i -> i o"});
+  all.push_back({"layers.{}.experts.gate", moe + "experts.{e}.w1.weight", "o i -> e i o"});
+  all.push_back({"layers.{}.experts.down", moe + "experts.{e}.w2.weight", "o i -> e i o"});
+  all.push_back({"layers.{}.experts.up", moe + "experts.{e}.w3.weight", "o i -> e i o"});
   all.push_back({"{*}.scale", "model.{*}.weight"});
   all.push_back({"head.kernel", "lm_head.weight", "o i -> i o"});
   return hf::Rules(all).ignore("{*}.rotary_emb.inv_freq");
@@ -89,7 +101,15 @@ inline Model layers(const Config& c) {
                                          .use_bias = bias || c.model_type == "qwen2",
                                          .out_bias = bias,
                                          .axes = P(nullptr, "heads", nullptr)};
-  const Block block{norm, attention, norm, up, up, down};
+  Block block{norm, attention, norm, Mlp{up, up, down}, std::nullopt};
+  if (c.num_local_experts) {
+    block.mlp.reset();
+    block.experts = nn::MixtureOfExperts{.features = c.hidden_size,
+                                         .hidden_features = c.intermediate_size,
+                                         .num_experts = *c.num_local_experts,
+                                         .experts_per_token = c.num_experts_per_tok.value_or(2),
+                                         .axes = P(nullptr, "hidden")};
+  }
   return {.embed = {c.vocab_size, c.hidden_size},
           .layers = std::vector(static_cast<std::size_t>(c.num_hidden_layers), block),
           .norm = norm,
@@ -127,7 +147,7 @@ Array features_by(const Model& model, const Array& tokens, Attend attend) {
     const Block& block = model.layers[i];
     x = x + attend(block.attention, block.input_layernorm(x), i);
     const Array y = block.post_attention_layernorm(x);
-    x = x + block.down(nn::silu(block.gate(y)) * block.up(y));
+    x = x + (block.experts ? (*block.experts)(y) : (*block.mlp)(y));
   }
   return model.norm(x);
 }

@@ -11,6 +11,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/lora.h"
 #include "lockstep/nn/losses.h"
+#include "lockstep/nn/mixture_of_experts.h"
 #include "lockstep/nn/multi_head_attention.h"
 #include "lockstep/nn/normalization.h"
 #include "lockstep/nn/recurrent.h"

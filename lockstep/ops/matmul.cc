@@ -194,28 +194,48 @@ Array outer(const Operand& x, const Operand& y) {
   });
 }
 
-Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes) {
-  CallSiteScope here(x.site());
-  const Shape a = x.shape(), b = y.shape(), sizes = group_sizes.shape();
-  if (a.size() != 2 || b.size() != 3 || sizes.size() != 1 || a[1] != b[1] || b[0] != sizes[0]) {
-    fail<ShapeError>("[ragged_dot] expected [m,k], [groups,k,n] and [groups], got {}, {} and {}{}",
-                     to_string(x.aval()), to_string(y.aval()), to_string(group_sizes.aval()), ops::at());
+namespace {
+
+/// The product of rows and the matrices of their groups, which `groups_of` makes of the last operand.
+Array product_of_groups(std::string_view name, std::string_view groups_are, const Operand& x,
+                        const Operand& y, const Operand& groups, std::int64_t expected,
+                        const std::function<Array(const Array&)>& groups_of) {
+  const Shape a = x.shape(), b = y.shape();
+  if (a.size() != 2 || b.size() != 3 || a[1] != b[1] || groups.shape() != Shape{expected}) {
+    fail<ShapeError>("[{}] expected [m,k], [groups,k,n] and {}, got {}, {} and {}{}", name, groups_are,
+                     to_string(x.aval()), to_string(y.aval()), to_string(groups.aval()), ops::at());
   }
-  if (!is_integer(group_sizes.type().dtype)) {
-    fail<DTypeError>("[ragged_dot] expected integers as sizes of the groups, got {}{}",
-                     to_string(group_sizes.aval()), ops::at());
+  if (!is_integer(groups.type().dtype)) {
+    fail<DTypeError>("[{}] expected integers as {}, got {}{}", name, groups_are, to_string(groups.aval()),
+                     ops::at());
   }
   const ElementType types[] = {x.type(), y.type()};
-  const ElementType type = promote("ragged_dot", types);
-  return ops::run("ragged_dot", "", {x.as_array(type), y.as_array(type), group_sizes.as_array()},
+  const ElementType type = promote(name, types);
+  return ops::run(std::string(name), "", {x.as_array(type), y.as_array(type), groups.as_array()},
                   [&](Tracers t) {
-                    const Array rows = ops::convert(t[0], type), matrices = ops::convert(t[1], type);
-                    // A row's group is the number of groups that end before it.
-                    const Array ends = cumsum(astype(t[2], DType::kI32), 0);
-                    const Array row = expand_dims(arange(a[0], DType::kI32), 1);
-                    const Array group = sum(astype(row >= ends, DType::kI32), 1);
-                    return ir::lax::ragged_dot(rows, matrices, group);
+                    return ir::lax::ragged_dot(ops::convert(t[0], type), ops::convert(t[1], type),
+                                               groups_of(astype(t[2], DType::kI32)));
                   });
+}
+
+std::int64_t first_size(const Operand& x) { return x.shape().empty() ? -1 : x.shape()[0]; }
+
+}  // namespace
+
+Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes) {
+  CallSiteScope here(x.site());
+  return product_of_groups("ragged_dot", "[groups]", x, y, group_sizes, first_size(y),
+                           [&](const Array& sizes) {
+                             // A row's group is the number of groups that end before it.
+                             const Array row = expand_dims(arange(first_size(x), DType::kI32), 1);
+                             return sum(astype(row >= cumsum(sizes, 0), DType::kI32), 1);
+                           });
+}
+
+Array grouped_matmul(const Operand& x, const Operand& y, const Operand& groups) {
+  CallSiteScope here(x.site());
+  return product_of_groups("grouped_matmul", "[m]", x, y, groups, first_size(x),
+                           [](const Array& of_rows) { return of_rows; });
 }
 
 }  // namespace lockstep

@@ -65,4 +65,9 @@ Array outer(const Operand& x, const Operand& y);
 /// or DTypeError for other operands.
 Array ragged_dot(const Operand& x, const Operand& y, const Operand& group_sizes);
 
+/// The same of rows in any order: `groups`, i32[m], has the number of each row's matrix. A row with another
+/// number than those of the matrices gives 0. As the product with each token's expert; on CPUs oneDNN
+/// multiplies the rows of each matrix at once, elsewhere every row is multiplied by every matrix.
+Array grouped_matmul(const Operand& x, const Operand& y, const Operand& groups);
+
 }  // namespace lockstep

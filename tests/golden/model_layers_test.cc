@@ -16,6 +16,7 @@
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/random/random.h"
 #include "lockstep/runtime/devices.h"
 #include "lockstep/testing/errors.h"
 #include "tests/golden/family.h"
@@ -483,6 +484,56 @@ TEST(Lora, OfATree_TrainsTheSelectedArraysAlone) {
 
 TEST(TheFile, EveryArray_WasCompared) {
   for (const auto& [name, entry] : golden::file().items()) EXPECT_TRUE(compared().contains(name)) << name;
+}
+
+/// What each token's experts give, from what every expert gives to every token.
+Array mixed_by_hand(const nn::MixtureOfExperts& moe, const Array& x) {
+  const Array p = nn::softmax(matmul(x, moe.router));
+  const Array bound = expand_dims(top_k(p, moe.experts_per_token).first[{slice(), -1}], 1);
+  const Array chosen = where(p >= bound, p, 0.0), weights = chosen / expand_dims(sum(chosen, 1), 1);
+  const Array hidden = nn::silu(einsum("tf,efh->teh", {x, moe.gate})) * einsum("tf,efh->teh", {x, moe.up});
+  return einsum("te,teh,ehf->tf", {weights, hidden, moe.down});
+}
+
+TEST(MixtureOfExperts, GivesTheWeightedMeanOfEachTokensExperts_AlsoOverAMesh) {
+  // So many elements that CPUs call oneDNN.
+  const nn::MixtureOfExperts moe = nn::init(nn::MixtureOfExperts{.features = 32,
+                                                                 .hidden_features = 48,
+                                                                 .num_experts = 6,
+                                                                 .experts_per_token = 3,
+                                                                 .axes = P(nullptr, "hidden")},
+                                            random::key(0));
+  const Array x = random::normal(random::key(1), {100, 32}), y = random::normal(random::key(2), {100, 32});
+  const auto loss = [&](const auto& f) {
+    return [&](const nn::MixtureOfExperts& moe, const Array& x) { return sum(f(moe, x) * y); };
+  };
+  const auto layer = [](const nn::MixtureOfExperts& moe, const Array& x) { return moe(x); };
+  const auto far = [](const Array& a, const Array& b) { return max(abs(a - b)).item<float>(); };
+  const auto [want_moe, want_x] = jit(grad<0, 1>(loss(mixed_by_hand)))(moe, x);
+  const Array want = mixed_by_hand(moe, x);
+  std::vector<std::pair<nn::MixtureOfExperts, Array>> cases = {{moe, x}};
+  for (const int data : {1, 2}) {
+    const Mesh mesh = make_mesh({{"data", data}, {"tensor", 2 / data}});
+    const auto shardings = nn::named_shardings(mesh, nn::partition_rules(moe, {{"hidden", "tensor"}}));
+    auto place = jit([](const nn::MixtureOfExperts& moe) { return moe; }, {.out_shardings = {shardings}});
+    cases.emplace_back(place(moe), device_put(x, NamedSharding(mesh, P("data"))));
+  }
+  for (const auto& [model, tokens] : cases) {
+    EXPECT_LT(far(jit(layer)(model, tokens), want), 1e-4);
+    const auto [of_moe, of_x] = jit(grad<0, 1>(loss(layer)))(model, tokens);
+    EXPECT_LT(far(of_x, want_x), 1e-4);
+    EXPECT_LT(far(of_moe.router, want_moe.router), 1e-4);
+    EXPECT_LT(far(of_moe.gate, want_moe.gate), 1e-4);
+    EXPECT_LT(far(of_moe.up, want_moe.up), 1e-4);
+    EXPECT_LT(far(of_moe.down, want_moe.down), 1e-4);
+  }
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                nn::init(
+                    nn::MixtureOfExperts{
+                        .features = 2, .hidden_features = 2, .num_experts = 2, .experts_per_token = 3},
+                    random::key(0));
+              }),
+              HasSubstr("experts_per_token is 3: expected 1 to 2"));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ TEST_P(Llm, GivesTheLogitsAndGreedyTokensOfTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Llm, ::testing::Values("llama", "mistral", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Families, Llm, ::testing::Values("llama", "mistral", "mixtral", "qwen2"),
                          [](const auto& info) { return info.param; });
 
 TEST(LlmProgram, StopsAndDraws) {
@@ -231,7 +231,7 @@ TEST_P(LlmLora, OfWrongInput_SaysWhatIsWrong) {
               HasSubstr("text.txt has 10 tokens: --context 16 needs one more than that"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LlmLora, ::testing::Values("llama", "mistral", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Families, LlmLora, ::testing::Values("llama", "mistral", "mixtral", "qwen2"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

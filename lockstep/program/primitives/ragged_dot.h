@@ -22,8 +22,8 @@ namespace lax {
 
 /// Each row of x, [m, k], times the matrix of its group: of y, [groups, k, n], or [groups, n, k] if it
 /// `is_transposed`. `group`, i32[m], has each row's number; the result of a row with another number than 0 to
-/// groups - 1 is 0. Rows of one group should be consecutive: on CPUs oneDNN multiplies each run of them at
-/// once; elsewhere, and without it, every row is multiplied by every matrix.
+/// groups - 1 is 0. On CPUs oneDNN multiplies the rows of each group at once, without copies if they stand
+/// together; elsewhere, and without it, every row is multiplied by every matrix.
 template <Operand V>
 V ragged_dot(const V& x, const V& y, const V& group, bool is_transposed = false) {
   return apply1<V>(ragged_dot_p(), OpParams::of(RaggedDotParams{is_transposed}), {x, y, group});

@@ -24,6 +24,9 @@ MODELS = {
                          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}),
     "mistral": transformers.MistralConfig(**SIZES, head_dim=16, sliding_window=6, tie_word_embeddings=False,
                                           rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
+    "mixtral": transformers.MixtralConfig(**SIZES | {"intermediate_size": 24}, num_local_experts=4, num_experts_per_tok=2,
+                                          sliding_window=None, tie_word_embeddings=False,
+                                          rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
     "qwen2": transformers.Qwen2Config(**SIZES, tie_word_embeddings=True, use_sliding_window=False,
                                       rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
 }
