@@ -64,7 +64,8 @@ class Conan(unittest.TestCase):
             parts = os.environ.get("LOCKSTEP_TEST_PARTS")
             options = ["-c", f"user.lockstep:parts={parts}"] if parts else []
             subprocess.run([CONAN, "profile", "detect"], env=environment, check=True)
-            done = subprocess.run([CONAN, "create", SOURCE / "deploy" / "conan", "-s", "compiler.cppstd=20", *options],
+            done = subprocess.run([CONAN, "create", SOURCE / "deploy" / "conan", "-s", "compiler.cppstd=20",
+                                   "-c", f"tools.cmake.cmake_layout:test_folder={home}/test", *options],
                                   env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout[-4000:])
             self.assertIn("[1] sum 2", done.stdout)
