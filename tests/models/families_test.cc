@@ -8,12 +8,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "examples/llm.h"
+#include "lockstep/testing/temporary_folder.h"
 #include "tests/models/families.h"
 
 namespace lockstep {
@@ -184,6 +188,56 @@ TEST(Families, Vit_HasTorchsLogitsAndGradientsOnAllPlacements) {
         auto loss = [](const Vit& model, const Array& x, const Array& y) { return loss_of(model(x), y); };
         EXPECT_LT(difference(jit(grad(loss))(model, batch, labels), gradients), 1e-4);
       });
+}
+
+/// The tensors of a file of safetensors: name, dtype and shape, with their bytes.
+std::map<std::string, std::string> tensors_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::uint64_t size = 0;
+  in.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, ' ');
+  in.read(header.data(), static_cast<std::streamsize>(size));
+  std::map<std::string, std::string> all;
+  const nlohmann::json tensors = nlohmann::json::parse(header);
+  for (const auto& [name, tensor] : tensors.items()) {
+    if (name == "__metadata__") continue;
+    const std::vector<std::uint64_t> place = tensor["data_offsets"];
+    std::string bytes(place[1] - place[0], ' ');
+    in.seekg(static_cast<std::streamoff>(sizeof size + size + place[0]));
+    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    all[name + " " + tensor["dtype"].get<std::string>() + tensor["shape"].dump()] = bytes;
+  }
+  EXPECT_TRUE(in.good()) << path;
+  return all;
+}
+
+/// Reads the model of the family, and writes it to a folder, which has the tensors that transformers wrote.
+/// With LOCKSTEP_TEST_FOLDERS=DIR, the folders stay there, for hf/load.py.
+template <class Model>
+void expect_the_same_folder(const std::string& family, const Model& layers,
+                            const checkpoint::hf::Rules& rules) {
+  SCOPED_TRACE(family);
+  const testing::TemporaryFolder temporary;
+  const char* kept = std::getenv("LOCKSTEP_TEST_FOLDERS");
+  const std::string folder = (kept == nullptr ? temporary.path().string() : std::string(kept)) + "/" + family;
+  const auto like = jit([&] { return nn::init(layers, random::key(0)); }).eval_shape();
+  const Mesh mesh = make_mesh({{"tensor", 2}});
+  const auto specs = nn::partition_rules(layers, {{"heads", "tensor"}, {"hidden", "tensor"}});
+  const Model model =
+      checkpoint::hf::restore(folder_of(family), like, rules, {.sharding = nn::named_shardings(mesh, specs)});
+  std::ifstream config(folder_of(family) + "/config.json");
+  checkpoint::hf::save(folder, model, rules, {.config = {std::istreambuf_iterator<char>(config), {}}});
+  EXPECT_EQ(tensors_of(folder + "/model.safetensors"), tensors_of(folder_of(family) + "/model.safetensors"));
+}
+
+TEST(Families, WrittenToAFolder_HaveTheTensorsThatTransformersWrote) {
+  for (const std::string family : {"llama", "mistral", "mixtral", "qwen2"}) {
+    const auto config = checkpoint::hf::Config::read(folder_of(family)).as<llm::Config>();
+    expect_the_same_folder(family, llm::layers(config), llm::rules());
+  }
+  expect_the_same_folder("gpt2", Gpt2(), Gpt2::rules());
+  expect_the_same_folder("t5", T5(), T5::rules());
+  expect_the_same_folder("vit", Vit(), Vit::rules());
 }
 
 }  // namespace
