@@ -90,9 +90,9 @@ inline Model layers(const Config& c) {
   }
   const bool bias = c.attention_bias.value_or(false);
   const nn::RMSNorm norm{.features = c.hidden_size, .epsilon = c.rms_norm_eps};
-  const nn::Linear up{c.hidden_size, c.intermediate_size, false, {}, {}, P(nullptr, "hidden")},
-      down{c.intermediate_size, c.hidden_size, false, {}, {}, P("hidden", nullptr)},
-      head{c.hidden_size, c.vocab_size, false};
+  const nn::Linear up{c.hidden_size, c.intermediate_size, false, {}, {}, P("features", "hidden")},
+      down{c.intermediate_size, c.hidden_size, false, {}, {}, P("hidden", "features")},
+      head{c.hidden_size, c.vocab_size, false, {}, {}, P("features", nullptr)};
   const nn::MultiHeadAttention attention{.num_heads = c.num_attention_heads,
                                          .in_features = c.hidden_size,
                                          .qkv_features = c.num_attention_heads * c.head_size(),
@@ -100,7 +100,7 @@ inline Model layers(const Config& c) {
                                          .num_key_heads = c.key_heads(),
                                          .use_bias = bias || c.model_type == "qwen2",
                                          .out_bias = bias,
-                                         .axes = P(nullptr, "heads", nullptr)};
+                                         .axes = P("features", "heads", nullptr)};
   Block block{norm, attention, norm, Mlp{up, up, down}, std::nullopt};
   if (c.num_local_experts) {
     block.mlp.reset();
@@ -108,19 +108,21 @@ inline Model layers(const Config& c) {
                                          .hidden_features = c.intermediate_size,
                                          .num_experts = *c.num_local_experts,
                                          .experts_per_token = c.num_experts_per_tok.value_or(2),
-                                         .axes = P(nullptr, "hidden")};
+                                         .axes = P("features", "hidden")};
   }
-  return {.embed = {c.vocab_size, c.hidden_size},
+  return {.embed = {c.vocab_size, c.hidden_size, {}, P(nullptr, "features")},
           .layers = std::vector(static_cast<std::size_t>(c.num_hidden_layers), block),
           .norm = norm,
           .head = c.tie_word_embeddings.value_or(false) ? std::nullopt : std::optional(head)};
 }
 
 /// The model in the folder, over the axis `tensor` of the mesh: each device has some of the heads and of the
-/// hidden units.
-inline Model read(const std::string& folder, const Config& config, const ls::Mesh& mesh) {
-  const auto placed = nn::named_shardings(
-      mesh, nn::partition_rules(layers(config), {{"heads", "tensor"}, {"hidden", "tensor"}}));
+/// hidden units. With `fsdp`, those along the axis `data` have parts of them, and gather each array where it
+/// is used.
+inline Model read(const std::string& folder, const Config& config, const ls::Mesh& mesh, bool fsdp = false) {
+  nn::LogicalRules rules_of_axes = {{"heads", "tensor"}, {"hidden", "tensor"}};
+  if (fsdp) rules_of_axes.push_back({"features", "data"});
+  const auto placed = nn::named_shardings(mesh, nn::partition_rules(layers(config), rules_of_axes));
   const auto like = ls::jit([&] { return nn::init(layers(config), ls::random::key(0)); }).eval_shape();
   return hf::restore(folder, like, rules(), {.sharding = placed});
 }

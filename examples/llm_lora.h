@@ -27,7 +27,7 @@ struct Training {
   std::string data, out;
   std::int64_t tensor = 1, context = 128, batch = 8, steps = 100;
   double alpha = 16, rate = 2e-4;
-  bool print_losses = false;
+  bool fsdp = false, print_losses = false;
   CheckpointOptions checkpoints;
 
   void add_to(CommandLine& app) {
@@ -36,6 +36,7 @@ struct Training {
     app.option("--out", out, "the folder to write, which must not exist");
     app.option("--tensor", tensor,
                "devices that share each layer in the training; the others split the rows");
+    app.flag("--fsdp", fsdp, "those that split the rows split the model's arrays, too");
     app.option("--context", context, "tokens of a row");
     app.option("--batch-size", batch, "rows of a step, over all devices");
     app.option("--steps", steps, "steps of the training; 0: only print the loss of the text");
@@ -82,7 +83,7 @@ inline void train(const std::string& folder, const Training& t) {
 
   const ls::Mesh mesh = ls::make_mesh({{"data", -1}, {"tensor", t.tensor}});
   const ls::NamedSharding by_rows(mesh, P("data")), replicated(mesh, P());
-  const Model model = read(folder, config, mesh);
+  const Model model = read(folder, config, mesh, t.fsdp);
   const ls::tree::Rules<int> inputs{{"*attention.out.kernel", 2}, {"*attention.*.kernel", 1}, {"*", 0}};
   const auto optimizer =
       ls::optim::adam(ls::optim::linear_schedule(t.rate, 0, std::max<std::int64_t>(1, t.steps)));

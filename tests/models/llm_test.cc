@@ -211,9 +211,10 @@ TEST_P(LlmLora, LearnsTheTextAlikeOnAllMeshes_AndWritesTheFolder) {
   for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(shared.losses[i], alone.losses[i], 2e-3) << "step " << i;
   // The adapters are merged into the folder's arrays: the model alone, with new adapters, which are 0.
   EXPECT_NEAR(train(1, "shared", {"--steps", "0", "--out", path("again")}).text, shared.text, 1e-4);
-  // Only the adapters are in a checkpoint. From the middle on, now in 2 processes that split the rows:
+  // Only the adapters are in a checkpoint. From the middle on, now in 2 processes that split the rows and the
+  // model's arrays:
   std::filesystem::remove_all(path("run/step-00000012"));
-  const Trained resumed = train(2, "model", with(steps, with({path("resumed")}, saved)));
+  const Trained resumed = train(2, "model", with(steps, with({path("resumed"), "--fsdp"}, saved)));
   ASSERT_EQ(resumed.losses.size(), 6u);
   for (std::size_t i = 0; i < 6; ++i)
     EXPECT_NEAR(resumed.losses[i], alone.losses[6 + i], 2e-3) << "step " << 6 + i;
