@@ -6,6 +6,7 @@
   - A link to a file leads to one.
   - A path between backquotes that begins with a folder of the tree (`lockstep/jit/jit.h`, `cli/*.cc`) is there.
     One with a word in capitals (`lockstep/LAYER/`) stands for many and is not looked up.
+  - A file that a comment of a source names from the tree's root (benchmarks/a.cc, docs/a.md) is there.
   - What the recipes of CONTRIBUTING.md ("Where to add") name between backquotes is there: a file of that name or with that
     end of its path, and each name in a source. What has NAME in it stands for many. Its line
     `<!-- at most N files name WORD -->` holds: what a recipe adds one of is not said in more places than the recipe has.
@@ -30,6 +31,7 @@ from pathlib import Path
 FILE_BLOCK = re.compile(r"<!-- the file (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:lockstep|cli|cmake|deploy|scripts|tests|examples|benchmarks|docs)/[\w./*-]*)`")
+NAMED = re.compile(r"//[^\n]*?\b((?:scripts|tests|examples|benchmarks|docs)/[\w./-]+\.(?:h|cc|py|md|json))\b")
 LIST = re.compile(r"^(?!#|\s|- |\d+\. |\|)(.+)\n(?:- |1\. )", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 NAMES = re.compile(r"<!-- the names of the (first|second) column are (not )?in the headers -->\n(.*?)"
@@ -152,6 +154,16 @@ def wrong_variables(root):
             yield f"{rows[name]}: has a row for {name}, which no source reads"
 
 
+def wrong_comments(root):
+    for folder in ("lockstep", "cli", "tests", "examples", "benchmarks"):
+        for source in sorted((root / folder).rglob("*")):
+            if source.suffix not in (".h", ".cc"):
+                continue
+            for path in NAMED.findall(source.read_text(errors="replace")):
+                if not (root / path).exists():
+                    yield f"{source.relative_to(root)}: a comment names {path}, which is not in the tree"
+
+
 def wrong_recipes(root):
     page = root / "CONTRIBUTING.md"
     found = RECIPES.search(page.read_text()) if page.exists() else None
@@ -181,6 +193,7 @@ def wrong_recipes(root):
 
 def errors_of(root):
     yield from wrong_recipes(root)
+    yield from wrong_comments(root)
     yield from wrong_variables(root)
     yield from wrong_options(root)
     headers = sorted((root / "lockstep").rglob("*.h"))
@@ -273,11 +286,15 @@ def self_test():
               (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 2 files name LOCKSTEP_B -->"), None),
               (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 1 files name LOCKSTEP_B -->"), "2 files name"),
               (good, row, recipes.replace("`f()`", "`f()`\n<!-- at most 1 files name no_one -->"), "0 files name")]
-    for text, page, contributing, expected in cases:
+    source = "int f();  // not g; LOCKSTEP_A\n"
+    cases = [(*case[:3], source, case[3]) for case in cases]
+    cases += [(good, row, "", source + f"/// docs/{name}.md, in words (examples/a.cc)\n", expected)
+              for name, expected in (("a", None), ("b", "a comment names docs/b.md"))]
+    for text, page, contributing, header, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             for path, content in (("examples/a.cc", "int a;\n"), ("docs/a.md", page), ("README.md", text),
-                                  ("CONTRIBUTING.md", contributing), ("lockstep/a.h", "int f();  // not g; LOCKSTEP_A\n"),
+                                  ("CONTRIBUTING.md", contributing), ("lockstep/a.h", header),
                                   ("lockstep/a.cc", 'get("LOCKSTEP_B"); LOCKSTEP_MACRO(1);\n')):
                 (root / path).parent.mkdir(exist_ok=True)
                 (root / path).write_text(content)

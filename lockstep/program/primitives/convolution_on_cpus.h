@@ -3,7 +3,7 @@
 
 #include "lockstep/program/primitives/convolution.h"
 
-// Forms of convolutions for which XLA's CPU compiler has faster code (benchmarks/convolutions.cc).
+// Forms of convolutions for which XLA's CPU compiler has faster code (benchmarks/compare_torch).
 namespace lockstep::ir {
 
 /// Whether the convolution is one product of matrices: along each spatial dimension the kernels have one

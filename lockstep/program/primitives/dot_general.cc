@@ -257,8 +257,8 @@ std::string dimensions_text(const Dimensions& lhs_contracting, const Dimensions&
 }
 
 /// Whether these sizes of a product of two matrices, [m, n] and [n, k], repay a transposition of the first
-/// one (benchmarks/products.cc). Large matrices are transposed slowly, because XLA reads their columns one by
-/// one.
+/// one (benchmarks/compare_jax/compare_products.cc). Large matrices are transposed slowly, because XLA reads
+/// their columns one by one.
 bool repays_transposition(std::int64_t m, std::int64_t n, std::int64_t k) {
   return m >= 128 && n >= 64 && k >= 64 && (m * n <= 1 << 22 || k >= 256);
 }
