@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// JSON is read and written by these functions alone, so that the library's parser and printer are compiled
-/// once. Texts are UTF-8.
+/// JSON is read and written by these functions, so that the library's parser and printer are compiled once;
+/// only files whose entries have an order use nlohmann::ordered_json itself. Texts are UTF-8.
 
 /// Throws nlohmann::json::parse_error for a text that is not JSON.
 nlohmann::json parse_json(std::string_view text);
