@@ -427,16 +427,7 @@ const Primitive& conv_general_dilated_p() {
       .name = "conv_general_dilated",
       .shape = conv_shape,
       .sharding = conv_sharding,
-      .jvp = [](const JvpCall& call) -> Tangents {
-        const auto& p = call.params.as<ConvParams>();
-        std::optional<Value> sum;
-        if (call.tangents[0]) sum = lax::conv_general_dilated(*call.tangents[0], call.inputs[1], p);
-        if (call.tangents[1]) {
-          const Value of_kernels = lax::conv_general_dilated(call.inputs[0], *call.tangents[1], p);
-          sum = sum ? lax::add(*sum, of_kernels) : of_kernels;
-        }
-        return {sum};
-      },
+      .jvp = rules::bilinear_jvp(conv_general_dilated_p),
       .transpose = [](const TransposeCall& call) -> Tangents {
         const Value& ct = *call.cotangents[0];
         // Without elements it contributes nothing, and cannot be used as a kernel.

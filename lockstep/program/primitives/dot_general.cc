@@ -151,17 +151,6 @@ ShardingRule sharding(std::span<const Aval> inputs, std::span<const Aval> output
   return rule;
 }
 
-Tangents jvp(const JvpCall& c) {
-  const auto& p = dims_of(c.params);
-  std::optional<Value> sum;
-  if (c.tangents[0]) sum = lax::dot_general(*c.tangents[0], c.inputs[1], p);
-  if (c.tangents[1]) {
-    Value term = lax::dot_general(c.inputs[0], *c.tangents[1], p);
-    sum = sum ? lax::add(*sum, term) : term;
-  }
-  return {sum};
-}
-
 /// The cotangent of one operand, "mine", from that of the result and the value of the other. Of the result's
 /// dimensions, those that the other left start at `other_start`. Computed in the dtype of the result.
 Value cotangent_in_dtype_of_result(const Value& ct, const Value& other_as_it_is, std::int64_t my_rank,
@@ -360,7 +349,7 @@ const Primitive& dot_general_p() {
       .name = "dot_general",
       .shape = shape,
       .sharding = sharding,
-      .jvp = jvp,
+      .jvp = rules::bilinear_jvp(dot_general_p),
       .transpose = transpose,
       .batching = dot_batching,
       .flops = dot_flops,

@@ -28,7 +28,8 @@ void check_operands(std::span<const Aval> inputs, std::int64_t rhs_rank) {
     fail<DTypeError>("expected i32 as the rows' groups, got {}", to_string(group));
   if (x.rank() != 2 || y.rank() != rhs_rank || group.shape != Shape{x.shape[0]})
     fail<ShapeError>("expected rows [m,k], {} and groups [m], got {}, {} and {}",
-                     rhs_rank == 3 ? "matrices" : "rows [m,n]", to_string(x), to_string(y), to_string(group));
+                     rhs_rank == 3 ? "matrices [groups,k,n]" : "rows [m,n]", to_string(x), to_string(y),
+                     to_string(group));
 }
 
 Aval result_of(std::span<const Aval> inputs, Shape shape) {
@@ -73,29 +74,6 @@ ShardingRule contracting_sharding(std::span<const Aval> inputs, std::span<const 
   rule.operands = {{0, 1}, {0, 2}, {0}};
   rule.results = {{ShardingRule::kWhole, 1, 2}};
   return rule;
-}
-
-Value dot(std::span<const Value> v, const OpParams& params) {
-  return lax::ragged_dot(v[0], v[1], v[2], is_transposed(params));
-}
-Value contracting_dot(std::span<const Value> v, const OpParams& params) {
-  return lax::ragged_contracting_dot(v[0], v[1], v[2], groups_of(params));
-}
-
-/// Both operations are linear in each of their first two operands.
-template <class Operation>
-auto bilinear_jvp(const Operation& operation) {
-  return [operation](const JvpCall& c) -> Tangents {
-    std::optional<Value> sum;
-    for (const std::size_t i : {0, 1}) {
-      if (!c.tangents[i]) continue;
-      std::vector<Value> operands(c.inputs.begin(), c.inputs.end());
-      operands[i] = *c.tangents[i];
-      const Value term = operation(operands, c.params);
-      sum = sum ? lax::add(*sum, term) : term;
-    }
-    return {sum};
-  };
 }
 
 Tangents dot_transpose(const TransposeCall& c) {
@@ -182,12 +160,13 @@ Value spread(const Value& x, const Value& group, std::int64_t groups) {
   return lax::select(mine, rows, lax::full_like(rows, 0));
 }
 
-/// By oneDNN where it is worth its call; otherwise every row with every matrix.
-std::optional<std::string> by_onednn(Lowering& out, const Equation& e, std::string_view operation) {
+/// By oneDNN where it is worth its call: where `spread` would have many elements.
+std::optional<std::string> by_onednn(Lowering& out, const Equation& e, std::string_view operation,
+                                     std::int64_t groups) {
+  constexpr std::int64_t kFewest = 1 << 12;
   const Aval& x = out.operand_aval(e, 0);
-  const std::int64_t groups = std::max(out.operand_aval(e, 1).shape[0], out.result_aval(e).shape[0]);
-  if (!out.for_cpu() || !out.onednn_takes(x.dtype, x.dtype) || !onednn::is_available() ||
-      out.result_aval(e).num_elements() == 0 || x.num_elements() * groups < 1 << 12)
+  if (!out.onednn_takes(x.dtype, x.dtype) || !onednn::is_available() ||
+      out.result_aval(e).num_elements() == 0 || x.num_elements() * groups < kFewest)
     return std::nullopt;
   std::vector<std::pair<std::string, Aval>> operands;
   for (std::size_t i = 0; i < 3; ++i) operands.emplace_back(out.operand(e, i), out.operand_aval(e, i));
@@ -201,7 +180,7 @@ const Primitive& ragged_dot_p() {
       .name = "ragged_dot",
       .shape = dot_shape,
       .sharding = dot_sharding,
-      .jvp = bilinear_jvp(dot),
+      .jvp = rules::bilinear_jvp(ragged_dot_p),
       .transpose = dot_transpose,
       .batching = dot_batching,
       .flops = [](std::span<const Aval> inputs, std::span<const Aval> outputs, const OpParams&) -> double {
@@ -211,11 +190,12 @@ const Primitive& ragged_dot_p() {
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const bool transposed = is_transposed(e.params);
-        if (const auto call = by_onednn(out, e, transposed ? "ragged_dot_transposed" : "ragged_dot"))
+        const std::int64_t groups = out.operand_aval(e, 1).shape[0];
+        if (const auto call = by_onednn(out, e, transposed ? "ragged_dot_transposed" : "ragged_dot", groups))
           return {*call};
         return out.composed(e, "ragged_dot", [&](const std::vector<Value>& v) {
           const std::int64_t k = transposed ? 2 : 1;
-          return lax::dot_general(spread(v[0], v[2], v[1].aval().shape[0]), v[1], {{1, 2}, {0, k}, {}, {}});
+          return lax::dot_general(spread(v[0], v[2], groups), v[1], {{1, 2}, {0, k}, {}, {}});
         });
       },
       .linear = {.together = {{0}, {1}}},
@@ -228,7 +208,7 @@ const Primitive& ragged_contracting_dot_p() {
       .name = "ragged_contracting_dot",
       .shape = contracting_shape,
       .sharding = contracting_sharding,
-      .jvp = bilinear_jvp(contracting_dot),
+      .jvp = rules::bilinear_jvp(ragged_contracting_dot_p),
       .transpose = contracting_transpose,
       .batching = contracting_batching,
       .flops = [](std::span<const Aval> inputs, std::span<const Aval>, const OpParams&) -> double {
@@ -237,9 +217,10 @@ const Primitive& ragged_contracting_dot_p() {
       .zero_padding = ZeroPadding::kAddsNothing,
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
-        if (const auto call = by_onednn(out, e, "ragged_contracting_dot")) return {*call};
+        const std::int64_t groups = groups_of(e.params);
+        if (const auto call = by_onednn(out, e, "ragged_contracting_dot", groups)) return {*call};
         return out.composed(e, "ragged_contracting_dot", [&](const std::vector<Value>& v) {
-          return lax::dot_general(spread(v[0], v[2], groups_of(e.params)), v[1], {{0}, {0}, {}, {}});
+          return lax::dot_general(spread(v[0], v[2], groups), v[1], {{0}, {0}, {}, {}});
         });
       },
       .linear = {.together = {{0}, {1}}},

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::ir::rules {
@@ -43,6 +44,20 @@ std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)()) {
     std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
     inputs[0] = *call.tangents[0];
     return {apply_primitive(self(), call.params, std::span<const Value>(inputs)).front()};
+  };
+}
+
+std::function<Tangents(const JvpCall&)> bilinear_jvp(const Primitive& (*self)()) {
+  return [self](const JvpCall& call) -> Tangents {
+    std::optional<Value> sum;
+    for (const std::size_t i : {0, 1}) {
+      if (!call.tangents[i]) continue;
+      std::vector<Value> inputs(call.inputs.begin(), call.inputs.end());
+      inputs[i] = *call.tangents[i];
+      const Value term = apply_primitive(self(), call.params, std::span<const Value>(inputs)).front();
+      sum = sum ? lax::add(*sum, term) : term;
+    }
+    return {sum};
   };
 }
 

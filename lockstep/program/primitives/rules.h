@@ -28,6 +28,10 @@ std::function<Tangents(const JvpCall&)> unary_jvp(UnaryTangent tangent);
 /// operation itself, applied to the tangent.
 std::function<Tangents(const JvpCall&)> linear_jvp(const Primitive& (*self)());
 
+/// The same of an operation that is linear in each of its first two operands, for the other one fixed: the
+/// sum of both.
+std::function<Tangents(const JvpCall&)> bilinear_jvp(const Primitive& (*self)());
+
 /// The primitive, marked as linear in these operands.
 Primitive linear_in(std::vector<std::vector<std::size_t>> together, Primitive primitive);
 
