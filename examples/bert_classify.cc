@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   app.option("--epochs", o.epochs, "times through the texts");
   app.option("--batch-size", o.batch, "rows of a batch, over all devices");
   app.option("--max-length", o.max_length,
-             "the most tokens of a text that the model sees; the rest of the text is ignored");
+             "the largest number of tokens of a text; the rest of the text is ignored");
   app.option("--rate", o.rate, "the learning rate, which falls to 0 during the training");
   app.option("--weight-decay", o.weight_decay);
   app.option("--dropout", o.dropout, "instead of config.json's");

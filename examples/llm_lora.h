@@ -36,7 +36,7 @@ struct Training {
     app.option("--out", out, "the folder to write, which must not exist");
     app.option("--tensor", tensor,
                "devices that share each layer in the training; the others split the rows");
-    app.flag("--fsdp", fsdp, "those that split the rows split the model's arrays, too");
+    app.flag("--fsdp", fsdp, "split the model's arrays over the devices that split the rows, as FSDP does");
     app.option("--context", context, "tokens of a row");
     app.option("--batch-size", batch, "rows of a step, over all devices");
     app.option("--steps", steps, "steps of the training; 0: only print the loss of the text");

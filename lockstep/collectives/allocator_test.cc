@@ -183,7 +183,7 @@ LOCKSTEP_CHILD(shares_nothing) {
   EXPECT_EQ(process_arena(), nullptr);
 }
 
-TEST(TuneAllocator, WithSharedBlocksTurnedOff_KeepsThemForItself) {
+TEST(TuneAllocator, WithSharedBlocksTurnedOff_KeepsFreedBlocksForItself) {
   for (const auto& result : testing::run_processes({.count = 1, .child = "shares_nothing"}))
     EXPECT_EQ(result.exit_code, 0) << result.log;
 }
