@@ -98,14 +98,17 @@ TEST(OutsideText, AsAnyNameOfTheUser_DoesNotEndTheJob) {
   for (const ProcessResult& result : run_processes(options)) EXPECT_EQ(result.exit_code, 0);
 }
 
+void await_file(const std::filesystem::path& path) {
+  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 LOCKSTEP_CHILD(waits_for_a_phase) {
   initialize();
   if (process_index() == 1) {
     const Phase phase(
         "donn\xe9"
         "es");
-    while (!std::filesystem::exists(testing::child_arguments().at(0)))
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    await_file(testing::child_arguments().at(0));
   }
   multihost::sync_global_devices("end");
 }
@@ -126,9 +129,15 @@ TEST(OutsideText, AsAPhase_IsShownByTheProcessThatWaits) {
 
 LOCKSTEP_CHILD(throws_any_text) {
   initialize();
-  const std::string text = outside_texts()[std::stoul(std::getenv("TEXT"))].text;
-  // Nobody catches it there.
-  if (process_index() == 1) std::thread([&] { throw std::runtime_error("no such file: " + text); }).join();
+  const std::string text = outside_texts()[std::stoul(testing::child_arguments().at(0))].text;
+  const std::filesystem::path initialized = testing::child_arguments().at(1);
+  if (process_index() == 0) std::ofstream(initialized) << "x";
+  if (process_index() == 1) {
+    // Before this, process 0 would hear of the failure in initialize().
+    await_file(initialized);
+    // In a thread, as the harness catches what the child throws.
+    std::thread([&] { throw std::runtime_error("no such file: " + text); }).join();
+  }
   testing::say(error_of<PeerFailure>([&] { multihost::sync_global_devices(text); }));
 }
 
@@ -138,8 +147,9 @@ TEST(OutsideText, AsTheMessageOfAnException_NamesTheProcessToTheOthers) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].what != "Latin-1" && texts[i].what != "64 KiB of characters") continue;
     SCOPED_TRACE(texts[i].what);
+    testing::TemporaryFolder folder;
     auto options = job("throws_any_text", 2, 1);
-    options.env["TEXT"] = std::to_string(i);
+    options.arguments = {std::to_string(i), folder.path() / "initialized"};
     const auto results = run_processes(options);
     EXPECT_EQ(results[0].exit_code, 0);
     EXPECT_THAT(
