@@ -236,8 +236,10 @@ TEST(InitializeAgain, AfterACallThatFailed_Succeeds) {
 
 LOCKSTEP_CHILD(loses_a_peer) {
   initialize();
-  EXPECT_EQ(sum_of_numbers(), 3);
-  if (process_index() == 1) std::_Exit(5);
+  if (process_index() == 1) {
+    sum_of_numbers();
+    std::_Exit(5);
+  }
   EXPECT_THROW(while (true) sum_of_numbers(), PeerFailure);
   EXPECT_THROW(shutdown(), PeerFailure);
   EXPECT_THAT(error_of([] { initialize(); }),
