@@ -11,11 +11,21 @@ namespace lockstep::onednn {
 /// Calls piece(0), ..., piece(count - 1), on any threads.
 using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& piece)>;
 
-/// The result of a convolution or a product for which `computes` is true. Throws Error if it is not.
+/// The result of a convolution for which `computes` is true. Throws Error if it is not.
 void convolve(const Convolution& convolution, const float* lhs, const float* rhs, float* result,
               const ForEach& for_each);
+
+/// How lhsᵀ rhs is computed: in pieces of the rows of the result, or of its columns, or as the transpose of
+/// rhsᵀ lhs in pieces of the rows of the result.
+enum class ProductForm { kRows, kColumns, kTransposed };
+
+/// The fastest, as benchmarks/products_on_cpus measured it.
+ProductForm form_of_product(std::int64_t m, std::int64_t n, std::int64_t k);
+
+/// The product of [n, m], transposed, and [n, k], for which `computes_product` is true. Throws Error if it is
+/// not.
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* lhs, const float* rhs,
-              float* result, const ForEach& for_each);
+              float* result, const ForEach& for_each, ProductForm form);
 
 /// The operands of ir::lax::ragged_dot: x is [rows, k], y [groups, k, n] or, transposed, [groups, n, k].
 struct Ragged {

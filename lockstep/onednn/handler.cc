@@ -45,7 +45,10 @@ void execute(const XLA_FFI_CallFrame& frame) {
     collectives::ffi_for_each(frame, count, piece);
   };
   const std::string_view operation = collectives::ffi_text(frame, "operation");
-  if (operation == "product") return multiply(lhs.dims[1], lhs.dims[0], rhs.dims[1], x, y, z, for_each);
+  if (operation == "product") {
+    const std::int64_t m = lhs.dims[1], n = lhs.dims[0], k = rhs.dims[1];
+    return multiply(m, n, k, x, y, z, for_each, form_of_product(m, n, k));
+  }
   if (operation.starts_with("ragged")) return ragged(operation, frame, for_each);
   if (operation != "convolution")
     fail("a custom call asks for {} of oneDNN, which Lockstep does not call", operation);

@@ -171,23 +171,25 @@ TEST(OneDnn, SmallConvolutions_AndFewImages_AreLeftToXla) {
   EXPECT_FALSE(computes(cropped));
 }
 
-TEST(OneDnn, AProductOfATransposedMatrix_EqualsTheDefinition_OnAnyNumberOfThreads) {
-  for (const auto& [m, n, k] :
-       {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16)}) {
+TEST(OneDnn, AProductOfATransposedMatrix_EqualsTheDefinition_InEachForm_OnAnyNumberOfThreads) {
+  for (const auto& [m, n, k] : {std::tuple(1100, 65, 33), std::tuple(64, 700, 128), std::tuple(512, 64, 16),
+                                std::tuple(1030, 768, 24), std::tuple(20, 70, 1090)}) {
     ASSERT_TRUE(computes_product(m, n, k));
     const std::vector<float> x = random({n, m}, 3), y = random({n, k}, 4);
-    std::vector<float> result(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), NAN), again = result;
-    multiply(m, n, k, x.data(), y.data(), result.data(), in_turn);
-    multiply(m, n, k, x.data(), y.data(), again.data(), on_threads);
-    EXPECT_EQ(again, result);
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < k; ++j) {
-        double sum = 0;
-        for (std::int64_t r = 0; r < n; ++r)
-          sum += static_cast<double>(x[static_cast<std::size_t>(r * m + i)]) *
-                 static_cast<double>(y[static_cast<std::size_t>(r * k + j)]);
-        ASSERT_NEAR(result[static_cast<std::size_t>(i * k + j)], sum, 1e-4);
-      }
+    const std::size_t elements = static_cast<std::size_t>(m) * static_cast<std::size_t>(k);
+    std::vector<double> sums(elements, 0);
+    for (std::int64_t r = 0; r < n; ++r)
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < k; ++j)
+          sums[static_cast<std::size_t>(i * k + j)] +=
+              static_cast<double>(x[static_cast<std::size_t>(r * m + i)]) *
+              static_cast<double>(y[static_cast<std::size_t>(r * k + j)]);
+    for (ProductForm form : {ProductForm::kRows, ProductForm::kColumns, ProductForm::kTransposed}) {
+      std::vector<float> result(elements, NAN), again = result;
+      multiply(m, n, k, x.data(), y.data(), result.data(), in_turn, form);
+      multiply(m, n, k, x.data(), y.data(), again.data(), on_threads, form);
+      EXPECT_EQ(again, result);
+      for (std::size_t i = 0; i < elements; ++i) ASSERT_NEAR(result[i], sums[i], 1e-4);
     }
   }
 }
