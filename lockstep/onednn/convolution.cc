@@ -3,11 +3,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/strides.h"
 #include "lockstep/onednn/computations.h"
+#include "lockstep/onednn/few_pixels.h"
 #include "lockstep/onednn/plan.h"
 
 namespace lockstep::onednn {
@@ -18,11 +17,6 @@ namespace {
 constexpr double kPiece = 1 << 22;
 /// The gradients by the kernels of all pieces are kept until they are summed.
 constexpr std::int64_t kMostPartialSums = 16, kMostPartialBytes = 64 << 20;
-
-std::int64_t product(const Integers& values, std::size_t from = 0) {
-  return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(from), values.end(), std::int64_t{1},
-                         std::multiplies<>());
-}
 
 /// A convolution in oneDNN's words: of images (batch, features, ...) with kernels (output features, features,
 /// ...) to results (batch, output features, ...); or, if the result has fewer elements in each window than
@@ -44,19 +38,6 @@ struct Problem {
     return some;
   }
 };
-
-/// The dimensions first, second and the spatial ones of an array whose spec begins with the batch or output
-/// features.
-Layout layout_of(const Integers& shape, const Integers& spec, bool swapped) {
-  const Integers strides = internal::row_major_strides(shape);
-  Layout layout;
-  for (std::size_t i = 0; i < spec.size(); ++i) {
-    const auto d = static_cast<std::size_t>(spec[swapped && i < 2 ? 1 - i : i]);
-    layout.sizes.push_back(shape[d]);
-    layout.strides.push_back(strides[d]);
-  }
-  return layout;
-}
 
 Problem problem_of(const Convolution& c) {
   const Layout rhs = layout_of(c.rhs, c.rhs_spec, false), result = layout_of(c.result, c.out_spec, false);
@@ -168,12 +149,14 @@ bool computes(const Convolution& convolution) {
   if (problem.batch() < kFewest ||
       problem.multiplications() * static_cast<double>(problem.batch()) < kPiece / 4)
     return false;
+  if (has_few_pixels(convolution)) return true;
   return plan_of(*library, problem.part(images_of_a_piece(problem))) != nullptr;
 }
 
 void convolve(const Convolution& convolution, const float* lhs, const float* rhs, float* result,
               const ForEach& for_each) {
   const Library& library = *find_library();
+  if (has_few_pixels(convolution)) return convolve_few_pixels(convolution, lhs, rhs, result, for_each);
   const Problem problem = problem_of(convolution);
   const std::int64_t size = images_of_a_piece(problem), count = (problem.batch() + size - 1) / size,
                      rest = problem.batch() - (count - 1) * size;

@@ -91,6 +91,13 @@ bool is_available() { return find_library() != nullptr; }
 
 std::string description() { return found().library.description; }
 
+void sgemm(const Library& library, char transpose_a, char transpose_b, std::int64_t m, std::int64_t n,
+           std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
+           float* c, std::int64_t ldc) {
+  const int status = library.call.sgemm(transpose_a, transpose_b, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+  if (status != 0) fail("{} failed in sgemm (status {})", library.description, status);
+}
+
 Stream* stream_of(const Library& library) {
   thread_local StreamHandle stream;
   if (stream == nullptr) {

@@ -113,6 +113,12 @@ class OneThread {
   const int before_;
 };
 
+/// c, [m, n], = beta c + a b, row-major; 'T': a or b is the transposed matrix. By the calling thread alone
+/// while there is a OneThread.
+void sgemm(const Library& library, char transpose_a, char transpose_b, std::int64_t m, std::int64_t n,
+           std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
+           float* c, std::int64_t ldc);
+
 /// The calling thread's stream.
 Stream* stream_of(const Library& library);
 

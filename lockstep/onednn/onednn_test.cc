@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/onednn/computations.h"
+#include "lockstep/onednn/few_pixels.h"
 #include "lockstep/onednn/library.h"
 
 namespace lockstep::onednn {
@@ -157,6 +158,37 @@ TEST(OneDnn, Convolutions_EqualTheDefinition_OnAnyNumberOfThreads) {
     }
   }
   EXPECT_GE(count, 15) << "oneDNN has no fast code for most of them";
+}
+
+/// Of images of `size` x `size` with kernels of 3 x 3, whose features and output features stand in either
+/// order.
+TEST(OneDnn, ConvolutionsOfFewPixels_EqualTheDefinition_OnAnyNumberOfThreads) {
+  for (const Integers& kernels : {kKernelsLast, Integers{2, 3, 0, 1}, Integers{3, 2, 1, 0}}) {
+    for (std::int64_t batch : {5, 70}) {
+      for (std::int64_t size : {1, 2, 3, 4}) {
+        for (const auto& [stride, dilation] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+          if (size + 2 < 2 * dilation + 1) continue;
+          SCOPED_TRACE(testing::Message() << "kernels " << kernels[0] << kernels[1] << ", size " << size
+                                          << ", stride " << stride << ", dilation " << dilation);
+          const Convolution c = of_images(kChannelsLast, kernels, kChannelsLast, batch, size, 136, 104,
+                                          stride, dilation, false);
+          const bool few = elements(c.result) < static_cast<std::size_t>(9 * 104 * batch);
+          EXPECT_EQ(has_few_pixels(c), few);
+          if (!few || !computes(c)) continue;
+          const std::vector<float> lhs = random(c.lhs, 1), rhs = random(c.rhs, 2),
+                                   sums = expected(c, lhs, rhs), result = convolved(c, lhs, rhs, in_turn);
+          for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(result[i], sums[i], 2e-4) << i;
+          EXPECT_EQ(convolved(c, lhs, rhs, on_threads), result);
+        }
+      }
+    }
+  }
+  const auto of = [](const Integers& images, std::int64_t features) {
+    return of_images(images, kKernelsLast, images, 32, 2, features, 64, 1, 1, false);
+  };
+  EXPECT_TRUE(has_few_pixels(of(kChannelsLast, 64)));
+  EXPECT_FALSE(has_few_pixels(of(kChannelsLast, 16))) << "too few multiplications";
+  EXPECT_FALSE(has_few_pixels(of(kChannelsFirst, 64))) << "the features are not innermost";
 }
 
 TEST(OneDnn, SmallConvolutions_AndFewImages_AreLeftToXla) {

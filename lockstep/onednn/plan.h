@@ -6,16 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/onednn/layout.h"
 #include "lockstep/onednn/library.h"
 
 namespace lockstep::onednn {
-
-using Integers = std::vector<std::int64_t>;
-
-/// The elements of an array of f32: the number and the distance of each dimension's, in oneDNN's order.
-struct Layout {
-  Integers sizes, strides;
-};
 
 /// Memory for numbers, which are not initialized.
 class Scratch {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "lockstep/base/fail.h"
 #include "lockstep/onednn/computations.h"
 #include "lockstep/onednn/library.h"
 
@@ -72,14 +71,6 @@ struct Order {
 /// and so does the result.
 constexpr std::int64_t kOfAPiece = 128;
 
-/// c, [m, n], = beta c + a b, row-major.
-void multiply(const Library& library, char transpose_a, char transpose_b, std::int64_t m, std::int64_t n,
-              std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
-              float* c, std::int64_t ldc) {
-  const int status = library.call.sgemm(transpose_a, transpose_b, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-  if (status != 0) fail("{} failed in sgemm (status {})", library.description, status);
-}
-
 }  // namespace
 
 void ragged_dot(const Ragged& r, bool transposed, float* result, const ForEach& for_each) {
@@ -95,8 +86,8 @@ void ragged_dot(const Ragged& r, bool transposed, float* result, const ForEach& 
       std::fill_n(out, run.rows * r.n, 0.0f);
     } else {
       const OneThread one(library);
-      multiply(library, 'N', transposed ? 'T' : 'N', run.rows, r.n, r.k, order.rows_of(run, r.x, r.k, rows),
-               r.k, r.y + run.group * r.k * r.n, transposed ? r.k : r.n, 0, out, r.n);
+      sgemm(library, 'N', transposed ? 'T' : 'N', run.rows, r.n, r.k, order.rows_of(run, r.x, r.k, rows), r.k,
+            r.y + run.group * r.k * r.n, transposed ? r.k : r.n, 0, out, r.n);
     }
     for (std::int64_t row = 0; row < run.rows && !in_place; ++row)
       std::copy_n(out + row * r.n, r.n,
@@ -121,9 +112,8 @@ void ragged_contracting_dot(const Ragged& r, float* result, const ForEach& for_e
     const OneThread one(library);
     std::vector<float> x, y;
     for (std::size_t run = 0; run < mine.size(); ++run)
-      multiply(library, 'T', 'N', columns, r.n, mine[run].rows,
-               order.rows_of(mine[run], r.x, r.k, x) + column, r.k, order.rows_of(mine[run], r.y, r.n, y),
-               r.n, run == 0 ? 0.0f : 1.0f, out, r.n);
+      sgemm(library, 'T', 'N', columns, r.n, mine[run].rows, order.rows_of(mine[run], r.x, r.k, x) + column,
+            r.k, order.rows_of(mine[run], r.y, r.n, y), r.n, run == 0 ? 0.0f : 1.0f, out, r.n);
   });
 }
 
