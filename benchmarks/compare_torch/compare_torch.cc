@@ -223,24 +223,29 @@ void parts_of_models(int calls) {
 
 void convolutions(int calls) {
   struct Kind {
-    std::int64_t batch, size, in, out, window, stride;
+    std::int64_t batch, size, in, out, window, stride = 1, groups = 1;
   };
-  for (const Kind& c : {Kind{32, 64, 3, 16, 7, 2}, Kind{32, 16, 16, 16, 3, 1}, Kind{32, 8, 32, 32, 3, 1},
-                        Kind{32, 4, 64, 64, 3, 1}, Kind{32, 2, 128, 128, 3, 1}, Kind{32, 16, 64, 64, 3, 1},
-                        Kind{8, 56, 64, 64, 3, 1}, Kind{8, 56, 64, 256, 1, 1}}) {
+  for (const Kind& c :
+       {Kind{32, 64, 3, 16, 7, 2}, Kind{32, 16, 16, 16, 3}, Kind{32, 8, 32, 32, 3}, Kind{32, 4, 64, 64, 3},
+        Kind{32, 2, 128, 128, 3}, Kind{32, 16, 64, 64, 3}, Kind{8, 56, 64, 64, 3}, Kind{8, 56, 64, 256, 1},
+        Kind{8, 28, 64, 128, 3, 2}, Kind{8, 56, 64, 64, 3, 1, 64}, Kind{8, 56, 64, 64, 3, 2, 64},
+        Kind{8, 14, 256, 256, 7, 1, 256}, Kind{8, 28, 128, 128, 3, 1, 32}}) {
     const std::int64_t around = c.window / 2;
     const Array x = normal(0, {c.batch, c.size, c.size, c.in}),
-                w = normal(1, {c.window, c.window, c.in, c.out});
+                w = normal(1, {c.window, c.window, c.in / c.groups, c.out});
     auto conv = [=](const Array& x, const Array& w) {
-      return nn::conv(
-          x, w, {.window_strides = {c.stride, c.stride}, .padding = {{around, around}, {around, around}}});
+      return nn::conv(x, w,
+                      {.window_strides = {c.stride, c.stride},
+                       .padding = {{around, around}, {around, around}},
+                       .feature_group_count = c.groups});
     };
     const Array y = ls::jit(conv)(x, w);
     const std::string name = "convolution [" + std::to_string(c.batch) + "," + std::to_string(c.size) + "," +
                              std::to_string(c.size) + "," + std::to_string(c.in) + "] to " +
                              std::to_string(c.out) + ", " + std::to_string(c.window) + " x " +
                              std::to_string(c.window) +
-                             (c.stride > 1 ? ", stride " + std::to_string(c.stride) : "");
+                             (c.stride > 1 ? ", stride " + std::to_string(c.stride) : "") +
+                             (c.groups > 1 ? ", " + std::to_string(c.groups) + " groups" : "");
     measure(name, calls, conv, x, w);
     measure(
         name + ", by the pictures", calls,

@@ -167,19 +167,24 @@ def parts_of_models(calls):
 
 
 def convolutions(calls):
-    for batch, size, inputs, outputs, window, stride in (
-            (32, 64, 3, 16, 7, 2), (32, 16, 16, 16, 3, 1), (32, 8, 32, 32, 3, 1), (32, 4, 64, 64, 3, 1),
-            (32, 2, 128, 128, 3, 1), (32, 16, 64, 64, 3, 1), (8, 56, 64, 64, 3, 1), (8, 56, 64, 256, 1, 1)):
-        x, w = torch.randn(batch, inputs, size, size), torch.randn(outputs, inputs, window, window)
+    for batch, size, inputs, outputs, window, stride, groups in (
+            (32, 64, 3, 16, 7, 2, 1), (32, 16, 16, 16, 3, 1, 1), (32, 8, 32, 32, 3, 1, 1), (32, 4, 64, 64, 3, 1, 1),
+            (32, 2, 128, 128, 3, 1, 1), (32, 16, 64, 64, 3, 1, 1), (8, 56, 64, 64, 3, 1, 1), (8, 56, 64, 256, 1, 1, 1),
+            (8, 28, 64, 128, 3, 2, 1), (8, 56, 64, 64, 3, 1, 64), (8, 56, 64, 64, 3, 2, 64), (8, 14, 256, 256, 7, 1, 256),
+            (8, 28, 128, 128, 3, 1, 32)):
+        x, w = torch.randn(batch, inputs, size, size), torch.randn(outputs, inputs // groups, window, window)
         around = window // 2
-        y = F.conv2d(x, w, stride=stride, padding=around)
+        y = F.conv2d(x, w, stride=stride, padding=around, groups=groups)
         name = (f"convolution [{batch},{size},{size},{inputs}] to {outputs}, {window} x {window}"
-                + (f", stride {stride}" if stride > 1 else ""))
+                + (f", stride {stride}" if stride > 1 else "") + (f", {groups} groups" if groups > 1 else ""))
 
-        def backward(*wanted, x=x, w=w, y=y, stride=stride, around=around):
+        def backward(*wanted, x=x, w=w, y=y, stride=stride, around=around, groups=groups):
             return torch.ops.aten.convolution_backward(y, x, w, None, (stride, stride), (around, around), (1, 1), False,
-                                                       (0, 0), 1, (*wanted, False))
-        measure(name, calls, lambda x=x, w=w, stride=stride, around=around: F.conv2d(x, w, stride=stride, padding=around))
+                                                       (0, 0), groups, (*wanted, False))
+
+        def forward(x=x, w=w, stride=stride, around=around, groups=groups):
+            return F.conv2d(x, w, stride=stride, padding=around, groups=groups)
+        measure(name, calls, forward)
         measure(name + ", by the pictures", calls, lambda backward=backward: backward(True, False))
         measure(name + ", by the kernels", calls, lambda backward=backward: backward(False, True))
     x = torch.randn(32, 16, 32, 32)

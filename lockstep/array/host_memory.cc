@@ -9,8 +9,8 @@
 
 #include "lockstep/array/device_put.h"
 #include "lockstep/array/host.h"
-#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/strided_copy.h"
 #include "lockstep/pjrt/buffer.h"
 
 namespace lockstep {

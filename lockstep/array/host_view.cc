@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "lockstep/array/host_memory.h"
-#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/strided_copy.h"
 
 namespace lockstep {
 

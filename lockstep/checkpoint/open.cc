@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
-#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/strided_copy.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/numpy.h"
 #include "lockstep/checkpoint/opened.h"

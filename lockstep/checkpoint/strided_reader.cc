@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "lockstep/array/strided_copy.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/base/strided_copy.h"
 
 namespace lockstep::checkpoint {
 

@@ -60,6 +60,7 @@ std::optional<Integers> read_pixel(const Convolution& c, const Layout& images, c
 }  // namespace
 
 bool has_few_pixels(const Convolution& c) {
+  if (c.feature_groups > 1 || c.batch_groups > 1 || is_dilated(c)) return false;
   const Operands o(c);
   const std::int64_t images = std::min(kImages, o.images.sizes[0]);
   return product(o.kernels.sizes, 2) > product(o.results.sizes, 2) &&

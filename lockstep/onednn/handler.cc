@@ -62,7 +62,10 @@ void execute(const XLA_FFI_CallFrame& frame) {
             .strides = numbers("strides"),
             .low = numbers("low"),
             .high = numbers("high"),
-            .rhs_dilation = numbers("rhs_dilation")},
+            .lhs_dilation = numbers("lhs_dilation"),
+            .rhs_dilation = numbers("rhs_dilation"),
+            .feature_groups = numbers("groups").at(0),
+            .batch_groups = numbers("groups").at(1)},
            x, y, z, for_each);
 }
 

@@ -47,6 +47,7 @@ Found load() {
   LOCKSTEP_FIND(memory_create)
   LOCKSTEP_FIND(memory_destroy)
   LOCKSTEP_FIND(convolution_forward_primitive_desc_create)
+  LOCKSTEP_FIND(convolution_backward_data_primitive_desc_create)
   LOCKSTEP_FIND(convolution_backward_weights_primitive_desc_create)
   LOCKSTEP_FIND(matmul_primitive_desc_create)
   LOCKSTEP_FIND(reorder_primitive_desc_create)

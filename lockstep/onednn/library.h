@@ -25,12 +25,12 @@ inline constexpr int kCpu = 1, kInOrder = 1, kF32 = 3, kAnyFormat = 1, kForwardT
                      kScratchpadOfCaller = 1;
 
 /// What a primitive's description is asked for.
-inline constexpr int kImplementation = 8, kSource = 129, kWeights = 131, kDiffWeights = 132,
-                     kDestination = 133, kDiffDestination = 134, kScratchpad = 136;
+inline constexpr int kImplementation = 8, kSource = 129, kDiffSource = 130, kWeights = 131,
+                     kDiffWeights = 132, kDestination = 133, kDiffDestination = 134, kScratchpad = 136;
 
 /// The number of an argument of a primitive.
 inline constexpr int kArgSource = 1, kArgDestination = 17, kArgWeights = 33, kArgScratchpad = 80,
-                     kArgDiffDestination = 145, kArgDiffWeights = 161;
+                     kArgDiffSource = 129, kArgDiffDestination = 145, kArgDiffWeights = 161;
 
 struct Argument {
   int which;
@@ -58,6 +58,10 @@ struct Functions {
                                                    const std::int64_t* strides, const std::int64_t* dilates,
                                                    const std::int64_t* low, const std::int64_t* high,
                                                    const Attributes*);
+  int (*convolution_backward_data_primitive_desc_create)(
+      PrimitiveDesc**, Engine*, int algorithm, const MemoryDesc* diff_source, const MemoryDesc* weights,
+      const MemoryDesc* diff_destination, const std::int64_t* strides, const std::int64_t* dilates,
+      const std::int64_t* low, const std::int64_t* high, const PrimitiveDesc* forward, const Attributes*);
   int (*convolution_backward_weights_primitive_desc_create)(
       PrimitiveDesc**, Engine*, int algorithm, const MemoryDesc* source, const MemoryDesc* diff_weights,
       const MemoryDesc* diff_bias, const MemoryDesc* diff_destination, const std::int64_t* strides,

@@ -13,19 +13,21 @@ namespace lockstep::onednn {
 
 /// The target of the custom calls:
 ///   attribute  operation, string: "convolution" or "product"; and the fields of Convolution that are no
-///              shapes, arrays of s64. Or "ragged_dot", "ragged_dot_transposed" or "ragged_contracting_dot",
-///              as in ir::lax::ragged_dot (lockstep/program/primitives/ragged_dot.h)
+///              shapes, arrays of s64; the numbers of groups are one, `groups`. Or "ragged_dot",
+///              "ragged_dot_transposed" or "ragged_contracting_dot", as in ir::lax::ragged_dot
+///              (lockstep/program/primitives/ragged_dot.h)
 ///   operands   two arrays of f32, row-major; after them the rows' groups, s32, of the last three
 ///   result     one array of f32, row-major
 /// It computes on XLA's threads. The result does not depend on their number.
 inline constexpr std::string_view kOneDnnTarget = "lockstep_onednn";
 
-/// A convolution as XLA defines it, without groups and without dilation of lhs. The specs are those of
-/// ir::ConvParams (lockstep/program/primitives/convolution.h).
+/// A convolution as XLA defines it. The specs and numbers of groups are those of ir::ConvParams
+/// (lockstep/program/primitives/convolution.h).
 struct Convolution {
   std::vector<std::int64_t> lhs, rhs, result;  ///< shapes
   std::vector<std::int64_t> lhs_spec, rhs_spec, out_spec;
-  std::vector<std::int64_t> strides, low, high, rhs_dilation;  ///< of each spatial dimension
+  std::vector<std::int64_t> strides, low, high, lhs_dilation, rhs_dilation;  ///< of each spatial dimension
+  std::int64_t feature_groups = 1, batch_groups = 1;
 };
 
 /// Whether oneDNN is installed and has fast code for it. Loads it, once.

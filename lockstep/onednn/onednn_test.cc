@@ -72,13 +72,20 @@ std::vector<float> expected(const Convolution& c, const std::vector<float>& lhs,
                             const std::vector<float>& rhs) {
   const View images(c.lhs, c.lhs_spec), kernels(c.rhs, c.rhs_spec), results(c.result, c.out_spec);
   std::vector<double> sums(elements(c.result));
+  /// The element of lhs in spatial dimension `d`; none in the padding and between elements.
+  const auto read = [&](std::size_t d, std::int64_t result, std::int64_t kernel) -> std::int64_t {
+    const std::int64_t at = result * c.strides[d] + kernel * c.rhs_dilation[d] - c.low[d];
+    if (at < 0 || at % c.lhs_dilation[d] != 0 || at / c.lhs_dilation[d] >= images.size[d + 2]) return -1;
+    return at / c.lhs_dilation[d];
+  };
   const auto add = [&](std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t i, std::int64_t j) {
-    const std::int64_t row = y * c.strides[0] + i * c.rhs_dilation[0] - c.low[0],
-                       column = x * c.strides[1] + j * c.rhs_dilation[1] - c.low[1];
-    if (row < 0 || column < 0 || row >= images.size[2] || column >= images.size[3]) return;
+    const std::int64_t row = read(0, y, i), column = read(1, x, j);
+    if (row < 0 || column < 0) return;
     for (std::int64_t o = 0; o < results.size[1]; ++o) {
+      const std::int64_t batch = n + o / (results.size[1] / c.batch_groups) * results.size[0],
+                         first = o / (results.size[1] / c.feature_groups) * kernels.size[1];
       double* sum = sums.data() + results.at(n, o, y, x);
-      const float *image = lhs.data() + images.at(n, 0, row, column),
+      const float *image = lhs.data() + images.at(batch, first, row, column),
                   *kernel = rhs.data() + kernels.at(o, 0, i, j);
       for (std::int64_t f = 0; f < kernels.size[1]; ++f)
         *sum += static_cast<double>(image[f * images.stride[1]]) *
@@ -108,6 +115,7 @@ Convolution of_images(const Integers& images, const Integers& kernels, const Int
             .strides = {stride, stride},
             .low = {1, 1},
             .high = {1, 1},
+            .lhs_dilation = {1, 1},
             .rhs_dilation = {dilation, dilation}};
   }
   const auto swapped = [](Integers spec) {
@@ -124,6 +132,7 @@ Convolution of_images(const Integers& images, const Integers& kernels, const Int
           .strides = {dilation, dilation},
           .low = {1, 1},
           .high = {read - size - 1, read - size - 1},
+          .lhs_dilation = {1, 1},
           .rhs_dilation = {stride, stride}};
 }
 
@@ -158,6 +167,72 @@ TEST(OneDnn, Convolutions_EqualTheDefinition_OnAnyNumberOfThreads) {
     }
   }
   EXPECT_GE(count, 15) << "oneDNN has no fast code for most of them";
+}
+
+/// The three convolutions of a layer with groups and strides, as their derivatives call them: of the images
+/// with the kernels, and the gradients by the kernels and by the images.
+std::vector<Convolution> of_groups(const Integers& images, const Integers& kernels, std::int64_t groups,
+                                   std::int64_t features, std::int64_t out_features, std::int64_t size,
+                                   std::int64_t stride, std::int64_t dilation, std::int64_t low) {
+  Convolution c =
+      of_images(images, kernels, images, 6, size, features, out_features, stride, dilation, false);
+  const std::int64_t window = 2 * dilation + 1, count = (size + low + 1 - window) / stride + 1;
+  c.rhs = shape_of(kernels, {out_features, features / groups, 3, 3});
+  c.result = shape_of(images, {6, out_features, count, count});
+  c.low = {low, low};
+  c.feature_groups = groups;
+  const auto swapped = [](Integers spec) {
+    std::swap(spec[0], spec[1]);
+    return spec;
+  };
+  Convolution by_kernels = c;
+  const std::int64_t read = (count - 1) * stride + window, high = read - size - low;
+  by_kernels.rhs = c.result, by_kernels.result = c.rhs;
+  by_kernels.lhs_spec = swapped(images), by_kernels.rhs_spec = swapped(images),
+  by_kernels.out_spec = swapped(kernels);
+  by_kernels.high = {high, high};
+  by_kernels.strides = {dilation, dilation}, by_kernels.rhs_dilation = {stride, stride};
+  by_kernels.feature_groups = 1, by_kernels.batch_groups = groups;
+  Convolution by_images = c;
+  const std::int64_t before = window - 1 - low;
+  by_images.lhs = c.result, by_images.result = c.lhs;
+  by_images.rhs = shape_of(kernels, {features, out_features / groups, 3, 3});
+  by_images.low = {before, before};
+  by_images.high = {size + window - 1 - ((count - 1) * stride + 1) - before,
+                    size + window - 1 - ((count - 1) * stride + 1) - before};
+  by_images.strides = {1, 1}, by_images.lhs_dilation = {stride, stride};
+  return {c, by_kernels, by_images};
+}
+
+TEST(OneDnn, ConvolutionsWithGroupsAndStrides_AndTheirGradients_EqualTheDefinition_OnAnyNumberOfThreads) {
+  int count = 0, all = 0;
+  for (const auto& [images, kernels] :
+       {std::pair(kChannelsLast, kKernelsLast), std::pair(kChannelsFirst, kChannelsFirst)}) {
+    for (const auto& [groups, features, out_features] :
+         {std::tuple(1, 16, 24), std::tuple(2, 16, 8), std::tuple(8, 16, 24), std::tuple(16, 16, 16),
+          std::tuple(16, 16, 32), std::tuple(5, 15, 10)}) {
+      for (const auto& [size, stride, dilation, low] :
+           {std::tuple(14, 1, 1, 1), std::tuple(14, 2, 1, 1), std::tuple(9, 3, 1, 0), std::tuple(13, 2, 2, 1),
+            std::tuple(11, 2, 1, 2)}) {
+        for (const Convolution& c :
+             of_groups(images, kernels, groups, features, out_features, size, stride, dilation, low)) {
+          SCOPED_TRACE(testing::Message()
+                       << "order " << images[1] << ", " << groups << " groups, " << features << " to "
+                       << out_features << ", size " << size << ", stride " << stride << ", dilation "
+                       << dilation << ", dilation of lhs " << c.lhs_dilation[0] << ", batch groups "
+                       << c.batch_groups);
+          ++all;
+          if (!computes(c)) continue;
+          ++count;
+          const std::vector<float> lhs = random(c.lhs, 1), rhs = random(c.rhs, 2),
+                                   sums = expected(c, lhs, rhs), result = convolved(c, lhs, rhs, in_turn);
+          for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(result[i], sums[i], 2e-4) << i;
+          EXPECT_EQ(convolved(c, lhs, rhs, on_threads), result);
+        }
+      }
+    }
+  }
+  EXPECT_GE(count, all * 3 / 4) << "of " << all << ": oneDNN has no fast code for most of them";
 }
 
 /// Of images of `size` x `size` with kernels of 3 x 3, whose features and output features stand in either

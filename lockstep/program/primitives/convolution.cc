@@ -353,18 +353,18 @@ double conv_flops(std::span<const Aval> inputs, std::span<const Aval> outputs, c
 /// The convolution by oneDNN, if it is installed and faster than XLA.
 std::optional<std::string> onednn_call(Lowering& out, const Equation& e, const ConvParams& p) {
   const Aval &lhs = out.operand_aval(e, 0), &rhs = out.operand_aval(e, 1), &result = out.result_aval(e);
-  const auto is_one = [](std::int64_t n) { return n == 1; };
-  if (!out.onednn_takes(lhs.dtype, result.dtype) || p.feature_group_count != 1 || p.batch_group_count != 1 ||
-      !std::ranges::all_of(p.lhs_dilation, is_one) || lhs.num_elements() == 0 || result.num_elements() == 0 ||
+  if (!out.onednn_takes(lhs.dtype, result.dtype) || lhs.num_elements() == 0 || result.num_elements() == 0 ||
       !onednn::computes({lhs.shape, rhs.shape, result.shape, p.lhs_spec, p.rhs_spec, p.out_spec,
-                         p.window_strides, p.padding_low, p.padding_high, p.rhs_dilation}))
+                         p.window_strides, p.padding_low, p.padding_high, p.lhs_dilation, p.rhs_dilation,
+                         p.feature_group_count, p.batch_group_count}))
     return std::nullopt;
   return out.onednn_call(
       fmt::format("operation = \"convolution\", lhs_spec = {}, rhs_spec = {}, out_spec = {}, strides = {}, "
-                  "low = {}, high = {}, rhs_dilation = {}",
+                  "low = {}, high = {}, lhs_dilation = {}, rhs_dilation = {}, groups = {}",
                   mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
                   mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
-                  mlir_array(p.rhs_dilation)),
+                  mlir_array(p.lhs_dilation), mlir_array(p.rhs_dilation),
+                  mlir_array(std::array{p.feature_group_count, p.batch_group_count})),
       std::array{std::pair(out.operand(e, 0), lhs), std::pair(out.operand(e, 1), rhs)}, result);
 }
 

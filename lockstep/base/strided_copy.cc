@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/array/strided_copy.h"
+#include "lockstep/base/strided_copy.h"
 
 #include <algorithm>
 #include <cstring>
