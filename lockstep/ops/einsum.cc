@@ -244,6 +244,45 @@ std::pair<std::size_t, std::size_t> next_pair(const std::vector<Labelled>& terms
   return best;
 }
 
+/// The labels of `labels` that `others` has, or has not.
+std::string chosen(const std::string& labels, const std::string& others, bool has) {
+  std::string all;
+  for (const char label : labels)
+    if ((others.find(label) != std::string::npos) == has) all += label;
+  return all;
+}
+
+Labelled arranged(Labelled x, const std::string& labels) {
+  if (x.labels == labels) return x;
+  std::vector<std::int64_t> order;
+  for (const char label : labels) order.push_back(static_cast<std::int64_t>(x.labels.find(label)));
+  return {ir::lax::transpose(x.array, order), labels};
+}
+
+/// The last two terms, in the order and with the dimensions in the order in which the fewest elements are
+/// transposed: those of the product, or those of the terms.
+std::pair<Labelled, Labelled> last_pair(Labelled x, Labelled y, const std::string& result,
+                                        const Sizes& sizes) {
+  const auto product = [&](const std::string& a, const std::string& b) {
+    return chosen(chosen(a, b, true), result, true) + chosen(a, b, false) + chosen(b, a, false);
+  };
+  const std::string wanted = chosen(result, x.labels + y.labels, true);
+  const auto in_order = [&](const Labelled& term) {
+    return chosen(result, term.labels, true) + chosen(term.labels, result, false);
+  };
+  const std::string others[] = {in_order(x), in_order(y)};
+  const double of_terms = (others[0] == x.labels ? 0 : elements(x.labels, sizes)) +
+                          (others[1] == y.labels ? 0 : elements(y.labels, sizes));
+  if (product(x.labels, y.labels) == wanted) return {std::move(x), std::move(y)};
+  if (product(y.labels, x.labels) == wanted) return {std::move(y), std::move(x)};
+  if (of_terms >= elements(wanted, sizes)) return {std::move(x), std::move(y)};
+  if (product(others[0], others[1]) == wanted)
+    return {arranged(std::move(x), others[0]), arranged(std::move(y), others[1])};
+  if (product(others[1], others[0]) == wanted)
+    return {arranged(std::move(y), others[1]), arranged(std::move(x), others[0])};
+  return {std::move(x), std::move(y)};
+}
+
 Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType type, const Sizes& sizes,
               const DotOptions& options) {
   std::vector<Labelled> terms;
@@ -261,6 +300,7 @@ Array compute(const Parsed& parsed, std::span<const Array> arrays, ElementType t
   while (terms.size() > 1) {
     const auto [i, k] = next_pair(terms, parsed.result, sizes);
     const std::string needed = needed_beside(i, k);
+    if (terms.size() == 2) std::tie(terms[i], terms[k]) = last_pair(terms[i], terms[k], parsed.result, sizes);
     Labelled both = summed(contracted(terms[i], terms[k], needed, options), needed);
     terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(k));
     terms[i] = std::move(both);
