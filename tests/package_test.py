@@ -5,7 +5,8 @@
     tests/package_test.py SOURCE BUILD      exits with 77 where dpkg-deb is missing
 
 With LOCKSTEP_TEST_CHROOT=1 they are also installed into a root folder of this Debian release with nothing else, where
-README.md's program is built by pkg-config and by CMake, and runs. That needs debootstrap, root, and Debian's packages.
+README.md's program is built by pkg-config and by CMake, and runs. With LOCKSTEP_TEST_CHROOT=trixie, the name of another
+release, packages are first made there, in another such folder. That needs debootstrap, root, and Debian's packages.
 """
 import os
 import re
@@ -18,8 +19,11 @@ import unittest
 from pathlib import Path
 
 SKIPPED = 77
-SOURCE, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
+SOURCE, BUILD = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+CHROOT = os.environ.get("LOCKSTEP_TEST_CHROOT")
 # Within a mount namespace: the root folder, with what the kernel offers.
+MAKE = """scripts/setup && cmake --preset release -D LOCKSTEP_BUILD_EXAMPLES=OFF -D LOCKSTEP_BUILD_TESTS=OFF \\
+    -D LOCKSTEP_BUILD_BENCHMARKS=OFF && cmake --build --preset release && cd build/release && cpack"""
 ENTER = """set -e
 root=$1; shift
 mount --bind "$root" "$root"
@@ -135,22 +139,36 @@ class Packages(unittest.TestCase):
             of = {owners.get(path) for path in [*found, *map(os.path.realpath, found)]}
             self.assertTrue(of & brought, f"lib{name} is of {of}, which liblockstep-dev does not bring")
 
-    @unittest.skipUnless(os.environ.get("LOCKSTEP_TEST_CHROOT"), "LOCKSTEP_TEST_CHROOT is not set")
+    @unittest.skipUnless(CHROOT, "LOCKSTEP_TEST_CHROOT is not set")
     def test_in_a_root_folder_with_nothing_else_the_program_is_built_and_runs(self):
-        root = self.folder / "root"
-        release = re.search(r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.MULTILINE)[1]
-        sites = output("apt-get", "indextargets", "--format", "$(SITE)", f"Codename: {release}").splitlines()
-        self.timed("debootstrap", "debootstrap", "--variant=minbase", release, root, sites[0])
+        this = re.search(r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.MULTILINE)[1]
+        release = this if CHROOT in ("1", this) else CHROOT
+        packages = self.folder if release == this else self.packages_of(release, this)
+        root = self.root_folder(release, this)
         work = root / "opt" / "work"
-        work.mkdir()
-        for path in [*self.folder.glob("*.deb"), SOURCE / "examples" / "linear_regression.cc"]:
+        for path in [*packages.glob("*.deb"), SOURCE / "examples" / "linear_regression.cc"]:
             shutil.copy(path, work)
         shutil.copytree(SOURCE / "tests" / "consumer", work / "consumer")
-        self.timed("apt-get update", *self.within(root, "apt-get update"))
         for command in (INSTALL, COMPILE):
             self.timed(command, *self.within(root, command))
         self.assertEqual(self.timed(RUN, *self.within(root, RUN)), OUTPUT)
         self.within_cmake(root)
+
+    def root_folder(self, release, this, name="root"):
+        root = self.folder / name
+        sites = output("apt-get", "indextargets", "--format", "$(SITE)", f"Codename: {this}").splitlines()
+        self.timed(f"debootstrap {release}", "debootstrap", "--variant=minbase", release, root, sites[0])
+        (root / "opt" / "work").mkdir()
+        self.timed("apt-get update", *self.within(root, "apt-get update"))
+        return root
+
+    def packages_of(self, release, this):
+        """The folder of the packages that are made on another release, with the parts that are fetched here."""
+        root = self.root_folder(release, this, "builder")
+        work = root / "opt" / "work"
+        shutil.copytree(SOURCE, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build", ".git", "venv"))
+        self.timed(f"the packages for {release}", *self.within(root, MAKE))
+        return work / "build" / "release"
 
     def within_cmake(self, root):
         command = "apt-get install -y --no-install-recommends cmake make"

@@ -20,7 +20,7 @@ SOURCE = Path(sys.argv[1])
 CONAN = os.environ.get("LOCKSTEP_TEST_CONAN")
 # Spack's names of Debian's packages; None where Spack needs none of its own.
 SPACK_NAMES = {
-    "build-essential": "cxx", "cmake": "cmake", "ninja-build": None, "pkg-config": "pkgconfig", "ccache": None,
+    "build-essential": "cxx", "cmake": "cmake", "ninja-build": None, "pkg-config": "pkgconfig", "ccache": None, "file": None,
     "python3": "python", "python3-venv": "py-pip", "ca-certificates": None, "libfmt-dev": "fmt", "libspdlog-dev": "spdlog",
     "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libboost-dev": "boost", "libgrpc++-dev": "grpc",
     "libprotobuf-dev": "protobuf", "protobuf-compiler": "protobuf", "protobuf-compiler-grpc": "grpc",

@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t kMostDescribed = 1 << 20;
 
 bool nproc_is_given = false;  // by the user or the launcher
+bool has_several_devices = false;
 
 class Cpu : public Platform {
  public:
@@ -42,7 +43,11 @@ class Cpu : public Platform {
   void set_environment(const Settings& settings, const Environment&, const cluster::System&,
                        bool) const override {
     nproc_is_given = settings.threads.has_value();
-    if (settings.threads) lapack::limit_threads(*settings.threads);
+    // Calls of several devices at once would wait for each other's threads in OpenBLAS, which takes a hundred
+    // times as long as on one thread each.
+    has_several_devices = *settings.options.num_cpu_devices > 1;
+    if (has_several_devices || settings.threads)
+      lapack::limit_threads(has_several_devices ? 1 : *settings.threads);
     const int threads = settings.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
     if (threads < *settings.options.num_cpu_devices)
       setenv("NPROC", std::to_string(*settings.options.num_cpu_devices).c_str(), /*overwrite=*/1);
@@ -52,7 +57,7 @@ class Cpu : public Platform {
   /// that is bound to some of the CPUs has these for itself.
   void share_host(int processes) const override {
     const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
-    if (nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
+    if (has_several_devices || nproc_is_given || cpus < sysconf(_SC_NPROCESSORS_ONLN)) return;
     lapack::limit_threads(std::max(1, cpus / processes));
   }
 
