@@ -249,5 +249,58 @@ INSTANTIATE_TEST_SUITE_P(Guides, GuideExamples,
                                            "distributed_data_loader", "pod_shardings", "tensor_parallel_mlp"),
                          [](const auto& info) { return info.param; });
 
+/// The mean lengths in the lines "iteration N: mean episode X steps".
+std::vector<double> episode_lengths(int processes) {
+  const auto results = run_processes({.count = processes,
+                                      .program = LOCKSTEP_EXAMPLES_DIR "/ppo_cartpole",
+                                      .coordinator = true,
+                                      .deadline = std::chrono::seconds(120)});
+  for (const ProcessResult& result : results) EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(results[0].log, HasSubstr("\nlearned"));
+  std::istringstream lines(results[0].log);
+  std::vector<double> values;
+  for (std::string line; std::getline(lines, line);) {
+    double value;
+    if (std::sscanf(line.c_str(), "iteration %*d: mean episode %lf", &value) == 1) values.push_back(value);
+  }
+  return values;
+}
+
+TEST(PpoCartpole, Learns_AndBeginsTheSameInOneAndTwoProcesses) {
+  const std::vector<double> alone = episode_lengths(1), two = episode_lengths(2);
+  ASSERT_EQ(alone.size(), 6u);
+  ASSERT_EQ(two.size(), 6u);
+  EXPECT_NEAR(two[0], alone[0], 2);  // later, rounding has changed some of the actions
+}
+
+/// What the server prints in as many processes, for the input that a shell's command writes.
+std::string answers(int processes, const std::string& input, const std::string& options = "") {
+  const std::string command = "(" + input + ") | " LOCKSTEP_TOOL " run -n " + std::to_string(processes) +
+                              " " + options + " -- " LOCKSTEP_EXAMPLES_DIR "/inference_server";
+  const ProcessResult result = run_processes(
+      {.program = "/bin/sh", .arguments = {"-c", command}, .deadline = std::chrono::seconds(60)})[0];
+  EXPECT_EQ(result.exit_code, 0);
+  return result.log;
+}
+
+TEST(InferenceServer, AnswersTheLinesOfItsInputInOrder_FromAnyNumberOfProcesses) {
+  for (int processes : {1, 2, 4}) {
+    EXPECT_THAT(answers(processes, "printf '1 2 3 4\\n0 0 0 1\\n5 6\\n'"),
+                HasSubstr("[0] ready: the answers of all devices equal those of one\n"
+                          "[0] 0.087 -1.208\n[0] 0.001 -0.866\n[0] error: expected 4 numbers\n"));
+  }
+  EXPECT_THAT(answers(2, "for i in $(seq 20); do echo $i 0 0 1; done"),
+              AllOf(HasSubstr("[0] -0.174 -0.740\n[0] -0.195 -0.609\n"),
+                    HasSubstr("[0] 0.198 0.210\n[0] 0.202 0.221\n")))
+      << "more than a batch";
+}
+
+TEST(InferenceServer, WithoutRequestsForLongerThanTheStallTimeout_ReportsNothingAndGoesOn) {
+  const std::string log =
+      answers(2, "echo 1 2 3 4; sleep 4; echo 0 0 0 1", "--stall-warning 0.5 --stall-timeout 2");
+  EXPECT_THAT(log, HasSubstr("[0] 0.087 -1.208\n[0] 0.001 -0.866\n"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("waiting for")));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -15,9 +15,9 @@ using watch::Kind;
 using watch::ProcessReport;
 using watch::ThreadReport;
 
-constexpr std::array<std::string_view, 13> kStateNames = {
-    "not started", "starting", "waits",    "transfers", "computes", "compiles", "input",
-    "checkpoint",  "phase",    "own code", "stopped",   "ended",    "failed"};
+constexpr std::array<std::string_view, 14> kStateNames = {
+    "not started", "starting", "waits", "transfers", "computes", "compiles", "input",
+    "checkpoint",  "phase",    "idle",  "own code",  "stopped",  "ended",    "failed"};
 
 // Where the others' wait share is at least so much above its own, a process is a straggler.
 constexpr double kNoticeable = 0.1;
@@ -78,6 +78,8 @@ void describe_activity(const Activity& in, const ThreadReport& thread, ProcessRo
   switch (in.kind) {
     case Kind::kPhase:
       return is(RowState::kPhase, fmt::format("phase \"{}\"", in.what));
+    case Kind::kIdle:
+      return is(RowState::kIdle, fmt::format("idle in phase \"{}\"", in.what));
     case Kind::kTrace:
       return is(RowState::kCompiles, "traces " + in.what);
     case Kind::kCompile:
@@ -154,8 +156,7 @@ void describe_state(const ProcessReport& report, ProcessRow& row) {
     row.detail = detail_of(report.evidence);
   // A process that waits or works inside of a phase does so as a part of it.
   for (const Activity& around : thread->doing) {
-    if (around.kind == Kind::kPhase && &around != &in)
-      row.words += fmt::format(", in phase \"{}\"", around.what);
+    if (is_phase(around.kind) && &around != &in) row.words += fmt::format(", in phase \"{}\"", around.what);
   }
   for (const Activity& around : thread->doing)
     if (!around.site.empty()) row.site = around.site;

@@ -23,6 +23,7 @@ enum class RowState {
   kInput,
   kCheckpoint,
   kPhase,  ///< named by the user
+  kIdle,   ///< in a phase that may last as long as it likes
   kOwnCode,
   kStopped,  ///< by a signal or a debugger
   kEnded,

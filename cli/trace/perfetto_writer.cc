@@ -149,6 +149,7 @@ std::string name_of_event(Kind kind, const std::string& what) {
     case Kind::kRestore:
       return fmt::format("{} {}", watch::name_of(kind), what);
     case Kind::kPhase:
+    case Kind::kIdle:
     case Kind::kLaunch:
     case Kind::kCollective:
     case Kind::kInitialize:

@@ -8,10 +8,10 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr std::array kReasonNames = {"own code",      "spinning", "blocked", "sleeping",   "locked",
-                                     "disk",          "stopped",  "ended",   "tracing",    "compiling",
-                                     "computing",     "phase",    "input",   "checkpoint", "not come",
-                                     "waits for key", "unknown"};
+constexpr std::array kReasonNames = {"own code",  "spinning",      "blocked", "sleeping", "locked",
+                                     "disk",      "stopped",       "ended",   "tracing",  "compiling",
+                                     "computing", "phase",         "idle",    "input",    "checkpoint",
+                                     "not come",  "waits for key", "unknown"};
 
 std::string evidence_words(const Evidence& evidence, Reason* reason) {
   const auto is = [&](Reason which, std::string words) {
@@ -85,6 +85,8 @@ Culprit judge(int process, const ProcessReport* known) {
     switch (in.kind) {
       case Kind::kPhase:
         return is(Reason::kPhase, in.seconds, fmt::format("is in phase \"{}\"{} {}", in.what, at, since));
+      case Kind::kIdle:
+        return is(Reason::kIdle, in.seconds, fmt::format("is idle in phase \"{}\"{} {}", in.what, at, since));
       case Kind::kTrace:
         return is(Reason::kTracing, in.seconds, fmt::format("traces {}{} {}", in.what, at, since));
       case Kind::kCompile:

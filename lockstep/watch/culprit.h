@@ -22,6 +22,7 @@ enum class Reason {
   kCompiling,
   kComputing,  ///< in a launch, between its collectives
   kPhase,      ///< in a phase named by the user
+  kIdle,       ///< in one that may last as long as it likes
   kInput,
   kCheckpoint,
   kNotCome,      ///< it has not called initialize()

@@ -79,6 +79,12 @@ class Diagnosis {
       if (const auto at = by_blame.find(&blame); at != by_blame.end())
         stalls.push_back(make_stall(blame, at->second));
     }
+    // Who waits for a process that is idle by its own word is not stalled.
+    std::erase_if(stalls, [](const Stall& stall) {
+      return !stall.culprits.empty() && std::ranges::all_of(stall.culprits, [](const Culprit& each) {
+        return each.reason == Reason::kIdle;
+      });
+    });
     add_devices(stalls);
     std::ranges::sort(stalls, std::ranges::greater(), &Stall::seconds);
     return stalls;

@@ -251,6 +251,15 @@ TEST(Diagnosis, ADeclaredPhase_IsReportedAsWaiting) {
   EXPECT_THAT(describe(stalls[0], all), HasSubstr("is in phase \"load\" (at train.cc:20) for 11 s"));
 }
 
+TEST(Diagnosis, ProcessesAwaitingAnIdleOne_AreNotStalled) {
+  EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), doing(1, Kind::kIdle, "requests")}), SizeIs(0));
+  const std::vector with_another = {waiting(0, {1, 2}), doing(1, Kind::kIdle, "requests"), running(2)};
+  const auto stalls = diagnose(with_another);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_EQ(stalls[0].culprits[0].reason, Reason::kIdle);
+  EXPECT_THAT(describe(stalls[0], with_another), HasSubstr("is idle in phase \"requests\""));
+}
+
 TEST(Diagnosis, ProcessesAwaitingCompiledCode_BlameTheCompilingProcess) {
   ProcessReport taker = waiting(1, {0}, 0, 12, Kind::kAnswer);
   const auto stalls = diagnose(std::vector{doing(0, Kind::kCompile, "step"), taker, waiting(2, {1})});

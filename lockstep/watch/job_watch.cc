@@ -133,7 +133,10 @@ std::vector<std::string> JobWatch::look(std::chrono::steady_clock::time_point no
     const auto began = now - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                  std::chrono::duration<double>(stall.seconds));
     // Another stall by the same processes.
-    if (!fresh && followed.said == 0 && began > followed.first + seconds(1)) fresh = true;
+    if (!fresh && began > followed.first + seconds(1)) {
+      if (followed.said > 0) lines.push_back(describe_end(followed, began));
+      fresh = true;
+    }
     // Before a culprit is first seen, the others may have waited for another process.
     if (fresh)
       followed = {.first = stall.culprits.empty() ? began : std::max(began, now - kUnseen), .next = now};

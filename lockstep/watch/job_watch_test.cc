@@ -58,6 +58,15 @@ TEST_F(TwoProcesses, WaitingForLong_AreReportedAtDoublingIntervals) {
   EXPECT_THAT(lines, ElementsAre(StartsWith("went on after 90 s: process 1 came to psum")));
 }
 
+TEST_F(TwoProcesses, WaitingForLongAgain_AreReportedAgain) {
+  std::vector<std::string> lines;
+  for (int round = 0; round < 2; ++round)
+    for (int waited = 1; waited <= 15; ++waited)
+      for (std::string& line : second(waited)) lines.push_back(std::move(line));
+  EXPECT_THAT(lines, ElementsAre(StartsWith("stalled for 10 s"), StartsWith("went on after 15 s"),
+                                 StartsWith("stalled for 10 s")));
+}
+
 TEST_F(TwoProcesses, WaitingBriefly_AreNotReported) {
   for (int waited = 1; waited <= 9; ++waited) EXPECT_THAT(second(waited), IsEmpty());
   for (int i = 0; i < 5; ++i) EXPECT_THAT(second(0), IsEmpty());

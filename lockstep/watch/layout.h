@@ -43,7 +43,11 @@ enum class Kind : std::uint32_t {
   kResult,  ///< waits for a computation that was launched before
   kInitialize,
   kShutdown,
+  kIdle,  ///< a phase named by the user, that may last as long as it likes
 };
+
+/// Whether the user has named it.
+constexpr bool is_phase(Kind kind) { return kind == Kind::kPhase || kind == Kind::kIdle; }
 
 /// An activity of a thread that has not ended.
 struct Entry {

@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-Phase::Phase(std::string_view name, const std::source_location& where)
-    : thread_(watch::begin_doing(watch::Kind::kPhase, name, CallSite::from(where))) {}
+Phase::Phase(std::string_view name, PhaseOptions options, const std::source_location& where)
+    : thread_(watch::begin_doing(options.idle ? watch::Kind::kIdle : watch::Kind::kPhase, name,
+                                 CallSite::from(where))) {}
 
 Phase::~Phase() { watch::end_doing(thread_); }
 

@@ -10,6 +10,12 @@ namespace watch {
 struct Thread;
 }
 
+struct PhaseOptions {
+  /// Nobody knows how long the phase lasts, as when a server waits for requests: processes that wait for this
+  /// one report nothing, and --stall-timeout does not count. Its death is noticed as ever.
+  bool idle = false;
+};
+
 /// For its lifetime, this thread is in a phase that the user has named: loading data, evaluating, writing a
 /// report. If other processes wait for this one, they report the phase as information, not as a warning;
 /// `lockstep status` and traces show it. Phases nest. Costs some 50 ns.
@@ -20,7 +26,10 @@ struct Thread;
 ///     }
 class [[nodiscard]] Phase {
  public:
-  explicit Phase(std::string_view name, const std::source_location& where = std::source_location::current());
+  explicit Phase(std::string_view name, const std::source_location& where = std::source_location::current())
+      : Phase(name, PhaseOptions(), where) {}
+  Phase(std::string_view name, PhaseOptions options,
+        const std::source_location& where = std::source_location::current());
   ~Phase();
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;

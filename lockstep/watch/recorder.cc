@@ -379,7 +379,7 @@ void end_doing(Thread* thread) {
   const Writing writing(*thread);
   thread->depth.store(depth, relaxed);
   thread->missing.store(0, relaxed);
-  if (depth == 0 || thread->entries[0].kind.load(relaxed) == Kind::kPhase) {
+  if (depth == 0 || is_phase(thread->entries[0].kind.load(relaxed))) {
     thread->last_until.store(now, relaxed);
     thread->last_kind.store(kind, relaxed);
     thread->last_what.store(what, relaxed);

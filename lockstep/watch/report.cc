@@ -15,9 +15,9 @@
 namespace lockstep::watch {
 namespace {
 
-constexpr std::array kNames = {"nothing", "phase",   "trace",      "compile", "launch", "collective",
-                               "connect", "barrier", "key",        "answer",  "input",  "save",
-                               "restore", "result",  "initialize", "shutdown"};
+constexpr std::array kNames = {"nothing", "phase",   "trace",      "compile",  "launch", "collective",
+                               "connect", "barrier", "key",        "answer",   "input",  "save",
+                               "restore", "result",  "initialize", "shutdown", "idle"};
 
 // One list of fields for both ways.
 template <class Report, class Field>
