@@ -48,7 +48,7 @@ struct Problem {
 /// The elements that `kernel` elements, `dilation` apart, lie over.
 std::int64_t window(std::int64_t kernel, std::int64_t dilation) { return (kernel - 1) * dilation + 1; }
 
-/// The padding at the end of the images with which the windows end where the results do.
+/// The padding behind the images, so that there are as many windows as results.
 Integers padding_after(const Problem& p) {
   Integers high;
   const std::size_t of_kernels = p.kernels.sizes.size() - p.low.size();
@@ -73,7 +73,7 @@ Kind kind_of(const Convolution& c) {
   if (c.batch_groups > 1) return Kind::kByKernels;
   const std::int64_t kernel = product(layout_of(c.rhs, c.rhs_spec).sizes, 2),
                      results = product(layout_of(c.result, c.out_spec).sizes, 2);
-  // With fewer elements in the result than in the kernels it is the gradient of one where it is the reverse.
+  // A kernel of more pixels than the result: it is the gradient by the kernels of an ordinary convolution.
   return c.feature_groups == 1 && kernel > results ? Kind::kByKernels : Kind::kResults;
 }
 

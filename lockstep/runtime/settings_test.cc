@@ -307,7 +307,7 @@ TEST(Resolve, EveryOption_IsTheArgument_OrOurVariable_OrJaxs_OrTheDefault) {
   EXPECT_GT(options, 20);
 }
 
-TEST(Resolve, OptionsOfThePlace_AreReadFromOurAndJaxsVariables) {
+TEST(Resolve, AddressesNumbersAndDeviceIds_AreReadFromOurAndJaxsVariables) {
   for (const std::string prefix : {"LOCKSTEP_", "JAX_"}) {
     Settings settings = resolve({}, environment_of({{prefix + "COORDINATOR_ADDRESS", "[::1]:7"},
                                                     {prefix + "NUM_PROCESSES", "2"},

@@ -251,7 +251,7 @@ TEST(Diagnosis, ADeclaredPhase_IsReportedAsWaiting) {
   EXPECT_THAT(describe(stalls[0], all), HasSubstr("is in phase \"load\" (at train.cc:20) for 11 s"));
 }
 
-TEST(Diagnosis, ProcessesAwaitingAnIdleOne_AreNotStalled) {
+TEST(Diagnosis, ProcessesThatWaitForAnIdleOne_AreNotStalled) {
   EXPECT_THAT(diagnose(std::vector{waiting(0, {1}), doing(1, Kind::kIdle, "requests")}), SizeIs(0));
   const std::vector with_another = {waiting(0, {1, 2}), doing(1, Kind::kIdle, "requests"), running(2)};
   const auto stalls = diagnose(with_another);

@@ -58,7 +58,7 @@ TEST_F(TwoProcesses, WaitingForLong_AreReportedAtDoublingIntervals) {
   EXPECT_THAT(lines, ElementsAre(StartsWith("went on after 90 s: process 1 came to psum")));
 }
 
-TEST_F(TwoProcesses, WaitingForLongAgain_AreReportedAgain) {
+TEST_F(TwoProcesses, WaitingForLongTwice_AreReportedTwice) {
   std::vector<std::string> lines;
   for (int round = 0; round < 2; ++round)
     for (int waited = 1; waited <= 15; ++waited)

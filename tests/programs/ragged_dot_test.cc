@@ -55,7 +55,7 @@ TEST(RaggedDot, ValuesAndDerivatives_AreThoseOfEachGroupsProduct) {
   }
 }
 
-TEST(RaggedDot, OfVmap_IsThatOfEachExample) {
+TEST(RaggedDot, UnderVmap_EqualsThatOfEachExample) {
   const Array x = normal(0, {3, 200, 32}), y = normal(1, {3, 4, 32, 16});
   const Array sizes = array({50, 0, 100, 20, 10, 10, 10, 10, 200, 0, 0, 0}).reshape({3, 4});
   const Array all = jit(

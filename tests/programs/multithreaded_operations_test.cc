@@ -101,9 +101,9 @@ std::vector<Operation> operations() {
   };
 }
 
-class BlockingOperations : public ::testing::TestWithParam<Operation> {};
+class MultithreadedOperations : public ::testing::TestWithParam<Operation> {};
 
-TEST_P(BlockingOperations, BetweenCollectivesOfOneProcess_EndWithTheirValue) {
+TEST_P(MultithreadedOperations, BetweenCollectivesOfOneProcess_FinishWithTheRightValue) {
   const auto& [name, call, shape] = GetParam();
   const Array x = waves(shape);
   const auto devices = static_cast<float>(local_device_count());
@@ -122,10 +122,10 @@ TEST_P(BlockingOperations, BetweenCollectivesOfOneProcess_EndWithTheirValue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, BlockingOperations, ::testing::ValuesIn(operations()),
+INSTANTIATE_TEST_SUITE_P(Each, MultithreadedOperations, ::testing::ValuesIn(operations()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Lapack, WithSeveralDevicesInAProcess_HasOneThreadForEach) {
+TEST(Lapack, InAProcessWithSeveralDevices_UsesOneThreadPerDevice) {
   if (!lapack::is_available()) GTEST_SKIP() << lapack::description();
   if (std::getenv("OPENBLAS_NUM_THREADS") != nullptr) GTEST_SKIP() << "OPENBLAS_NUM_THREADS is set";
   ASSERT_GT(local_device_count(), 1);
