@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that comes late to an operation over hosts: what others send to it waits, and holds little memory.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +15,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/network.h"
+#include "lockstep/collectives/networks.h"
+#include "lockstep/collectives/socket_address.h"
+#include "lockstep/collectives/tcp_link.h"
 #include "lockstep/collectives/test_world.h"
 #include "lockstep/coordination/tls/tls.h"
 #include "lockstep/testing/processes.h"
@@ -146,6 +151,62 @@ TEST_P(UnexpectedMessages, ToAReceiverThatEnds_Fail) {
   mailbox.destroy(1);
   ASSERT_TRUE(mailbox.until([&] { return mailbox[0].finished(sends); }));
   EXPECT_NE(sends.error, nullptr);
+}
+
+/// The sending side of two connections to a mailbox, which a test can end one by one.
+class TwoConnections final : public LinkOwner {
+ public:
+  TwoConnections(std::string_view address, const std::function<void()>& other_side) {
+    const std::string id(address.substr(kTcpAddress.size(), proof_.own.size()));
+    const auto to = SocketAddress::parse(std::string(address.substr(address.rfind(' ') + 1)));
+    for (int number = 0; number < 2; ++number) {
+      FileDescriptor fd(socket(to->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+      EXPECT_EQ(::connect(fd.get(), to->get(), to->size), 0);
+      EXPECT_EQ(fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
+      links_[number] = std::make_unique<Link>(*this, proof_, std::move(fd), id, number);
+    }
+    const auto end = steady_clock::now() + testing::kAtOnce;
+    while ((!links_[0]->is_open() || !links_[1]->is_open()) && steady_clock::now() < end) {
+      for (auto& link : links_)
+        if (!link->read_some()) link->send_some();
+      other_side();
+    }
+  }
+  /// Sends half of the message over one of the two.
+  void send(int number, const std::vector<std::byte>& message) {
+    const std::size_t half = message.size() / 2, offset = number == 0 ? 0 : half;
+    Request request;
+    links_[number]->send({.tag = 7, .message = 1, .bytes = message.size(), .offset = offset, .length = half},
+                         message.data() + offset, &request);
+    links_[number]->send_some();
+    EXPECT_TRUE(request.done);
+  }
+  void end(int number) { links_[number]->end("it has left"); }
+
+ private:
+  bool proved(Link&) override { return true; }
+  Incoming* begins(Link&, const PartHeader&) override { return nullptr; }
+  void has_arrived(Incoming&) override {}
+
+  const LinkProof proof_{"s", std::string(32, 'a')};
+  std::unique_ptr<Link> links_[2];
+};
+
+/// What the sender's system still sends after the sender has left comes over one connection after the other.
+TEST(LastConnection, AfterTheOtherHasEnded_BringsTheRestOfAMessage) {
+  LateMailboxes mailbox(1, {.connections = 2, .tls = false});
+  TwoConnections sender(mailbox[0].address(), [&] { mailbox[0].progress(); });
+  const std::vector<std::byte> out(16 << 10, std::byte{7});
+  std::vector<std::byte> in(out.size());
+  Transfer receives = mailbox[0].receive(-1, 7, in.data(), in.size());
+  sender.send(0, out);
+  sender.end(0);
+  EXPECT_FALSE(mailbox.until([&] { return mailbox[0].finished(receives); }, milliseconds(50)));
+  sender.send(1, out);
+  sender.end(1);
+  ASSERT_TRUE(mailbox.until([&] { return mailbox[0].finished(receives); }));
+  EXPECT_EQ(receives.error, nullptr);
+  EXPECT_TRUE(in == out);
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, UnexpectedMessages,

@@ -75,6 +75,8 @@ class Link {
   /// Calls again, if it was pushed out; what is queued stays.
   void call_again(FileDescriptor socket);
   const std::string& trouble() const { return trouble_; }  ///< why it has ended
+  /// The time at which the other side's end was read, if that is why it has ended.
+  std::optional<Clock::time_point> other_side_ended() const { return other_side_ended_; }
   /// Whether it has ended because what arrived is not what the other side sent.
   bool has_bad_data() const { return has_bad_data_; }
 
@@ -151,6 +153,7 @@ class Link {
   bool held_ = false;
   bool has_bad_data_ = false;
   std::string trouble_;
+  std::optional<Clock::time_point> other_side_ended_;
   std::string nonce_, drawn_;  ///< drawn here, and there
   std::string greeting_;       ///< to be sent before all else
   std::deque<Queued> queue_;

@@ -442,6 +442,9 @@ class TcpMailbox : public Mailbox, public LinkOwner {
       if (is_stranger(*link)) also(link->begun + kMostTimeToProve);
     for (const Peer& peer : peers_)
       if (peer.call_again) also(*peer.call_again);
+    for (const auto& link : links_)
+      if (const auto ended = link->other_side_ended(); ended && !has_waited_for_others(*link))
+        also(*ended + kLastData);
     itimerspec spec{};
     if (next) {
       const auto left =
@@ -534,6 +537,19 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     peer.links.clear();
   }
 
+  /// Whether the time is over in which the other links may bring what was sent before the other side's end.
+  static bool has_waited_for_others(const Link& ended) {
+    return !ended.other_side_ended() || steady_clock::now() >= *ended.other_side_ended() + kLastData;
+  }
+
+  /// Whether `other` may still bring data that was sent before `ended` ended.
+  static bool brings_more(const Link& other, const Link& ended) {
+    if (other.waits_for_room()) return true;
+    // Nobody can go on with a message whose first part was not the last data of link 0.
+    const bool is_stuck = other.is_held() && ended.number == 0;
+    return other.is_open() && !is_stuck && !has_waited_for_others(ended);
+  }
+
   /// Deals with the links that have ended.
   void sweep() {
     const auto over = [](const auto& link) { return link->has_ended() || link->was_pushed_out(); };
@@ -548,13 +564,13 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         if (!peer.call_again) peer.call_again = now + kCallAgainAfter;
         continue;
       }
-      // Data that has arrived over the other links counts, also data that waits for room.
+      // Data over the other links counts: what has arrived, what waits for room, and what is on its way.
       bool waits = false;
       for (Link* other : peer.links) {
         if (other == nullptr || other == link.get()) continue;
         while (other->read_some()) {
         }
-        waits |= other->waits_for_room();
+        waits |= brings_more(*other, *link);
       }
       if (waits) {
         if (link->has_ended()) ignore(*link);
