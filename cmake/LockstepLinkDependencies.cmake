@@ -10,6 +10,7 @@ find_package(Protobuf REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)           # HMAC, SHA-256, TLS
 pkg_check_modules(HWY REQUIRED QUIET IMPORTED_TARGET libhwy)
+pkg_check_modules(HWY_CONTRIB REQUIRED QUIET IMPORTED_TARGET libhwy-contrib)  # sorting
 pkg_check_modules(ZIP REQUIRED QUIET IMPORTED_TARGET libzip)
 pkg_check_modules(PCRE2 REQUIRED QUIET IMPORTED_TARGET libpcre2-8>=10.40)  # with names of properties, such as Alphabetic
 pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)

@@ -178,6 +178,8 @@ void parts_of_models(int calls) {
     return nn::dot_product_attention(q, k, k, {.is_causal = true});
   };
   measure("causal attention [8,128,8,32], 4 key heads", calls, attention, q, k);
+  measure("causal attention [1,1024,8,64]", calls, attention, normal(22, {1, 1024, 8, 64}),
+          normal(23, {1, 1024, 8, 64}));
   measure(
       "causal attention, by the queries", calls,
       [=](const Array& q, const Array& k) {
@@ -297,6 +299,15 @@ void generate(int calls) {
   compare::report_times("a token of greedy generation", times);
 }
 
+void sorts(int calls) {
+  const Array x = normal(20, {1 << 18}), rows = normal(21, {64, 32000});
+  auto sorted = [](const Array& x) { return ls::sort(x); };
+  measure("sort [262144]", calls, sorted, x);
+  measure("sort [64,32000]", calls, sorted, rows);
+  measure(
+      "argsort [262144]", calls, [](const Array& x) { return ls::argsort(x); }, x);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -305,6 +316,6 @@ int main(int argc, char** argv) {
   ls::initialize();
   if (what == "llama") train_llama(count);
   if (what == "resnet") train_resnet(count);
-  if (what == "operations") products(count), parts_of_models(count), convolutions(count);
+  if (what == "operations") products(count), parts_of_models(count), sorts(count), convolutions(count);
   if (what == "generate") generate(count);
 }

@@ -146,13 +146,15 @@ def parts_of_models(calls):
     measure("gradient of the cross entropy", calls, gradient_of_entropy)
     q, k = torch.randn(8, 8, 128, 32), torch.randn(8, 4, 128, 32)
 
-    def attention(q):
+    def attention(q, k):
         return F.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
-    measure("causal attention [8,128,8,32], 4 key heads", calls, lambda: attention(q))
+    measure("causal attention [8,128,8,32], 4 key heads", calls, lambda: attention(q, k))
+    long_q, long_k = torch.randn(1, 8, 1024, 64), torch.randn(1, 8, 1024, 64)
+    measure("causal attention [1,1024,8,64]", calls, lambda: attention(long_q, long_k))
 
     @torch.enable_grad()
     def gradient_of_attention():
-        (attention(q.detach().requires_grad_()) ** 2).sum().backward()
+        (attention(q.detach().requires_grad_(), k) ** 2).sum().backward()
     measure("causal attention, by the queries", calls, gradient_of_attention)
     h = torch.randn(1024, 688)
     measure("silu(h) h, [1024,688]", calls, lambda: F.silu(h) * h)
@@ -164,6 +166,13 @@ def parts_of_models(calls):
     p = torch.randn(3_000_000, requires_grad=True)
     p.grad = torch.randn(3_000_000)
     measure("adamw of 3 million", calls, torch.optim.AdamW([p]).step)
+
+
+def sorts(calls):
+    x, rows = torch.randn(1 << 18), torch.randn(64, 32000)
+    measure("sort [262144]", calls, lambda: torch.sort(x, stable=True).values)
+    measure("sort [64,32000]", calls, lambda: torch.sort(rows, stable=True).values)
+    measure("argsort [262144]", calls, lambda: torch.argsort(x, stable=True))
 
 
 def convolutions(calls):
@@ -225,6 +234,7 @@ def main():
         if options.what == "operations":
             products(options.count)
             parts_of_models(options.count)
+            sorts(options.count)
             convolutions(options.count)
         else:
             generate(options.count)

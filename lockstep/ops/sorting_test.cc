@@ -3,6 +3,10 @@
 
 #include "lockstep/ops/sorting.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/ops/test_values.h"
@@ -41,6 +45,47 @@ TEST(Sorting, Nan_IsSortedAsTheLargest) {
   expect(argsort(array({2, 1, 2, 3}), {.descending = true}), {4}, {3, 0, 2, 1});
   expect(lexsort({array({1, 2, 1, 2}), array({1, 1, 0, 0})}), {4}, {2, 3, 0, 1});
   expect(sort(array({true, false, true})), {3}, {0, 1, 1});
+}
+
+/// Along the middle dimension, so that one number of elements is below and one above the least that
+/// lockstep/sorting/ sorts on CPUs; equal elements, infinities and NaNs are among them.
+TEST(Sorting, ManyElements_AreInTheOrderOfAStableSort) {
+  for (const DType dtype : {float16, bfloat16, float32, float64, int8, int32, int64, uint8, uint32, bool_}) {
+    for (const std::int64_t size : {40, 400}) {
+      for (const bool descending : {false, true}) {
+        const SortOptions how{.axis = 1, .descending = descending};
+        const auto at = [&](std::int64_t row, std::int64_t i, std::int64_t column) {
+          return static_cast<std::size_t>((row * size + i) * 2 + column);
+        };
+        std::vector<double> values(static_cast<std::size_t>(4 * size));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          values[i] = static_cast<double>(i * 7919 % 61) / 2;
+          if (is_floating(dtype) && i % 17 == 0) values[i] = i % 2 == 0 ? -kInf : kNan;
+        }
+        const Array x = astype(reshape(array(values), {2, size, 2}), dtype);
+        values = astype(x, float64).to_host<double>();
+        const std::vector<std::int32_t> places = integers(argsort(x, how));
+        const std::vector<double> sorted = astype(sort(x, how), float64).to_host<double>();
+        for (std::int64_t row = 0; row < 2; ++row) {
+          for (std::int64_t column = 0; column < 2; ++column) {
+            std::vector<std::int32_t> order(static_cast<std::size_t>(size));
+            std::iota(order.begin(), order.end(), 0);
+            std::ranges::stable_sort(order, [&](std::int32_t a, std::int32_t b) {
+              if (descending) std::swap(a, b);
+              const double u = values[at(row, a, column)], v = values[at(row, b, column)];
+              return u < v || (!std::isnan(u) && std::isnan(v));
+            });
+            for (std::int64_t i = 0; i < size; ++i) {
+              const std::int32_t place = order[static_cast<std::size_t>(i)];
+              ASSERT_EQ(places[at(row, i, column)], place) << name(dtype) << " " << size << " " << i;
+              const double value = values[at(row, place, column)], got = sorted[at(row, i, column)];
+              ASSERT_TRUE(got == value || (std::isnan(got) && std::isnan(value))) << name(dtype);
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Sorting, TopK_GivesTheLargestFirstAndOfEqualsTheFirst) {

@@ -141,6 +141,10 @@ class Lowering {
   /// equation. `config` is the text of further attributes, ", name = 1 : i64, …".
   Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
 
+  /// Writes a call of the host code with this target, with all operands and results of the equation. `config`
+  /// is the text of its attributes.
+  Names library_call(std::string_view target, const Equation& equation, std::string_view config);
+
   /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with these operands, their names with what they are.
   /// `config` is the text of its attributes. f16 and bf16 are computed in f32.
   std::string onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,

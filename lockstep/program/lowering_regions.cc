@@ -307,6 +307,10 @@ Names Lowering::host_call(std::string_view target, std::span<const std::string> 
 }
 
 Names Lowering::lapack_call(std::string_view routine, const Equation& equation, std::string_view config) {
+  return library_call(lapack::kLapackTarget, equation, fmt::format("routine = \"{}\"{}", routine, config));
+}
+
+Names Lowering::library_call(std::string_view target, const Equation& equation, std::string_view config) {
   Names operands, types, result_types;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     operands.push_back(operand(equation, i));
@@ -315,11 +319,11 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) result_types.push_back(result_type(equation, i));
   const std::string name = fresh();
   const std::size_t count = result_types.size();
-  line(fmt::format(
-      "{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
-      "backend_config = {{routine = \"{}\"{}}}}} : ({}) -> ({})",
-      name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(operands, ", "), lapack::kLapackTarget,
-      routine, config, fmt::join(types, ", "), fmt::join(result_types, ", ")));
+  line(
+      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+                  "backend_config = {{{}}}}} : ({}) -> ({})",
+                  name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(operands, ", "), target,
+                  config, fmt::join(types, ", "), fmt::join(result_types, ", ")));
   return several(name, count);
 }
 

@@ -10,6 +10,7 @@
 #include "lockstep/program/primitives/gather.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/sort_of_parts.h"
+#include "lockstep/sorting/sorting.h"
 
 namespace lockstep::ir {
 namespace {
@@ -159,6 +160,18 @@ class Comparator {
   int next_ = 0;
 };
 
+/// Whether Lockstep's own code sorts: on CPUs, if there is more to do than to call it.
+bool is_sorted_by_call(Lowering& out, const Equation& e) {
+  const auto& p = e.params.as<SortParams>();
+  constexpr std::int64_t kFewest = 256;  // elements
+  std::vector<DType> keys;
+  for (std::int64_t k = 0; k < p.num_keys; ++k)
+    keys.push_back(out.operand_aval(e, static_cast<std::size_t>(k)).dtype);
+  const Aval& key = out.operand_aval(e, 0);
+  return out.for_cpu() && key.num_elements() >= kFewest && out.result_aval(e).num_elements() > 0 &&
+         sorting::sorts(keys, key.shape[static_cast<std::size_t>(p.dimension)]);
+}
+
 /// n log2 n, as XLA counts them.
 double comparisons(std::span<const Aval> inputs, std::span<const Aval>, const OpParams&) {
   const auto n = static_cast<double>(inputs[0].num_elements());
@@ -211,6 +224,11 @@ const Primitive& sort_p() {
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const auto& p = e.params.as<SortParams>();
+        if (is_sorted_by_call(out, e))
+          return out.library_call(
+              sorting::kSortTarget, e,
+              fmt::format("dimension = {} : i64, num_keys = {} : i64, descending = {:d} : i64", p.dimension,
+                          p.num_keys, p.descending));
         std::vector<std::string> operands, types, names;
         std::vector<DType> dtypes;
         const std::string result = out.fresh();
