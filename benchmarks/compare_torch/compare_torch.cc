@@ -187,6 +187,9 @@ void parts_of_models(int calls) {
       },
       q, k);
   measure(
+      "sin(x) + cos(x), [1048576]", calls, [](const Array& x) { return ls::sin(x) + ls::cos(x); },
+      normal(24, {1 << 20}));
+  measure(
       "silu(h) h, [1024,688]", calls, [](const Array& h) { return nn::silu(h) * h; }, normal(7, {1024, 688}));
   measure(
       "rms_norm [1024,256]", calls, [](const Array& x) { return nn::rms_norm(x, 1.0); },

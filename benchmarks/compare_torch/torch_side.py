@@ -156,6 +156,8 @@ def parts_of_models(calls):
     def gradient_of_attention():
         (attention(q.detach().requires_grad_(), k) ** 2).sum().backward()
     measure("causal attention, by the queries", calls, gradient_of_attention)
+    angles = torch.randn(1 << 20)
+    measure("sin(x) + cos(x), [1048576]", calls, lambda: angles.sin() + angles.cos())
     h = torch.randn(1024, 688)
     measure("silu(h) h, [1024,688]", calls, lambda: F.silu(h) * h)
     measure("rms_norm [1024,256]", calls, lambda: F.rms_norm(x, (256,)))

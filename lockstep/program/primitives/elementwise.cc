@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/elementwise_family.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/trigonometric_on_cpus.h"
 #include "lockstep/program/primitives/window_text.h"
 
 namespace lockstep::ir {
@@ -234,9 +235,11 @@ const Primitive& rsqrt_p() {
 
 const Primitive& sin_p() {
   static const Primitive p = of_complex_parts(
-      elementwise(
-          {"sin", "sine", Takes::kInexact, sin_p,
-           unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::cos(x)); })}),
+      vectorized_on_cpus(elementwise({"sin", "sine", Takes::kInexact, sin_p,
+                                      unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                        return lax::mul(t, lax::cos(x));
+                                      })}),
+                         Trigonometric::kSin),
       [](const Value& a, const Value& b) {
         const Value re = lax::mul(lax::sin(a), cosh_of(b)), im = lax::mul(lax::cos(a), sinh_of(b));
         return lax::complex(lax::select(is_zero(a), lax::full_like(a, 0), re), im);
@@ -246,10 +249,11 @@ const Primitive& sin_p() {
 
 const Primitive& cos_p() {
   static const Primitive p = of_complex_parts(
-      elementwise({"cos", "cosine", Takes::kInexact, cos_p,
-                   unary_jvp([](const Value& t, const Value& x, const Value&) {
-                     return lax::neg(lax::mul(t, lax::sin(x)));
-                   })}),
+      vectorized_on_cpus(elementwise({"cos", "cosine", Takes::kInexact, cos_p,
+                                      unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                        return lax::neg(lax::mul(t, lax::sin(x)));
+                                      })}),
+                         Trigonometric::kCos),
       [](const Value& a, const Value& b) {
         const Value re = lax::mul(lax::cos(a), cosh_of(b)), im = lax::mul(lax::neg(lax::sin(a)), sinh_of(b));
         return lax::complex(re, lax::select(is_zero(a), lax::full_like(a, 0), im));

@@ -9,6 +9,7 @@
 #include "lockstep/program/primitives/elementwise_family.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
+#include "lockstep/program/primitives/trigonometric_on_cpus.h"
 
 namespace lockstep::ir {
 namespace {
@@ -118,10 +119,12 @@ const Primitive& complex_square_p() {
 }
 
 const Primitive& tan_p() {
-  static const Primitive p = elementwise(
-      {"tan", "tan", Takes::kInexact, tan_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
-         return lax::mul(t, lax::add(one_like(y), squared(y)));
-       })});
+  static const Primitive p =
+      vectorized_on_cpus(elementwise({"tan", "tan", Takes::kInexact, tan_p,
+                                      unary_jvp([](const Value& t, const Value&, const Value& y) {
+                                        return lax::mul(t, lax::add(one_like(y), squared(y)));
+                                      })}),
+                         Trigonometric::kTan);
   return p;
 }
 
