@@ -102,6 +102,12 @@ void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
   if (pieces->error) std::rethrow_exception(pieces->error);
 }
 
+ForEach for_each_of(const XLA_FFI_CallFrame& frame) {
+  return [&frame](std::int64_t count, const std::function<void(std::int64_t)>& piece) {
+    ffi_for_each(frame, count, piece);
+  };
+}
+
 XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const XLA_FFI_CallFrame&)) {
   for (auto* extension = frame.extension_start; extension != nullptr; extension = extension->next) {
     if (extension->type != XLA_FFI_Extension_Metadata) continue;

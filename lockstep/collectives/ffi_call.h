@@ -31,6 +31,13 @@ std::vector<std::int64_t> ffi_numbers(const XLA_FFI_CallFrame& frame, std::strin
 void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
                   const std::function<void(std::int64_t)>& piece);
 
+/// What calls piece(0), ..., piece(count - 1), in any order and on any threads, and returns when all have
+/// ended.
+using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& piece)>;
+
+/// ffi_for_each of this frame, which must outlive it.
+ForEach for_each_of(const XLA_FFI_CallFrame& frame);
+
 /// The number of XLA's threads; 1 if the plugin does not tell it.
 std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame);
 

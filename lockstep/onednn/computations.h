@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-
+#include "lockstep/collectives/ffi_call.h"
 #include "lockstep/onednn/onednn.h"
 
 // The computations, for any way to run pieces of them at once.
 namespace lockstep::onednn {
 
-/// Calls piece(0), ..., piece(count - 1), on any threads.
-using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& piece)>;
+using collectives::ForEach;
 
 /// The result of a convolution for which `computes` is true. Throws Error if it is not.
 void convolve(const Convolution& convolution, const float* lhs, const float* rhs, float* result,

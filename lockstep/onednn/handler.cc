@@ -41,9 +41,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
                        &result = buffer(frame.rets.rets[0]);
   const auto *x = static_cast<const float*>(lhs.data), *y = static_cast<const float*>(rhs.data);
   auto* z = static_cast<float*>(result.data);
-  const ForEach for_each = [&frame](std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-    collectives::ffi_for_each(frame, count, piece);
-  };
+  const ForEach for_each = collectives::for_each_of(frame);
   const std::string_view operation = collectives::ffi_text(frame, "operation");
   if (operation == "product") {
     const std::int64_t m = lhs.dims[1], n = lhs.dims[0], k = rhs.dims[1];

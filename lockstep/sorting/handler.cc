@@ -15,16 +15,16 @@ void execute(const XLA_FFI_CallFrame& frame) {
     const auto& operand = *static_cast<const XLA_FFI_Buffer*>(frame.args.args[i]);
     const auto& result = *static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[i]);
     const std::optional<DType> dtype = collectives::dtype_of_ffi(operand.dtype);
-    if (!dtype) fail_internally("[sort] an operand of XLA's type {}", static_cast<int>(operand.dtype));
+    if (!dtype)
+      fail_internally("[sort] an operand has XLA's type {}, which Lockstep does not have",
+                      static_cast<int>(operand.dtype));
     s.shape.assign(operand.dims, operand.dims + operand.rank);
     s.count = result.dims[s.dimension];
     s.dtypes.push_back(*dtype);
     s.operands.push_back(operand.data);
     s.results.push_back(result.data);
   }
-  sort(s, [&frame](std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-    collectives::ffi_for_each(frame, count, piece);
-  });
+  sort(s, collectives::for_each_of(frame));
 }
 
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/base/dtype.h"
+#include "lockstep/collectives/ffi_call.h"
 
 /// Sorting on CPUs by Highway's vectorized quicksort (Blacher, Giesen, Sanders and Wassenberg, "Vectorized
 /// and performance-portable quicksort", 2022): XLA's own code calls the comparison of two elements, and takes
@@ -27,8 +27,7 @@ inline constexpr std::string_view kSortTarget = "lockstep_sort";
 /// dimension.
 bool sorts(std::span<const DType> keys, std::int64_t size);
 
-/// Calls piece(0), ..., piece(count - 1), on any threads.
-using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& piece)>;
+using collectives::ForEach;
 
 /// Operands and results as the custom call has them, for which `sorts` is true.
 struct Sort {
