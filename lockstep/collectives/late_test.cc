@@ -192,8 +192,8 @@ class TwoConnections final : public LinkOwner {
   std::unique_ptr<Link> links_[2];
 };
 
-/// What the sender's system still sends after the sender has left comes over one connection after the other.
-TEST(LastConnection, AfterTheOtherHasEnded_BringsTheRestOfAMessage) {
+/// The kernel of a sender that has left still sends, and ends one connection before another.
+TEST(OpenConnection, AfterAnotherHasEnded_BringsTheRestOfTheMessage) {
   LateMailboxes mailbox(1, {.connections = 2, .tls = false});
   TwoConnections sender(mailbox[0].address(), [&] { mailbox[0].progress(); });
   const std::vector<std::byte> out(16 << 10, std::byte{7});

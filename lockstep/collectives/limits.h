@@ -38,8 +38,8 @@ inline constexpr int kAcceptedAtOnce = 16;
 /// this time, because strangers may have displaced it.
 inline constexpr std::chrono::milliseconds kCallsAgain(30'000);
 
-/// When the other side has ended one of its connections, the others may bring for this time what it sent
-/// before: they end by themselves when all of it has come.
+/// When the other side has ended one of its connections, the others are read for this time, because what it
+/// sent before may still arrive over them.
 inline constexpr std::chrono::milliseconds kLastData(2'000);
 
 static_assert(kMostTimeToProve > 10 * kLeastTimeToProve, "strangers are pushed out in a flood only");

@@ -304,7 +304,6 @@ bool Link::read_through_tls() {
 void Link::end_of_reading(ssize_t got, int error) {
   const bool spoke = accepted || state_ != State::kGreeting || until_ != 0 || (tls_ && tls_->has_heard());
   if (got == 0) {
-    other_side_ended_ = Clock::now();
     end("the other side ended the connection");
   } else if (error != EPROTO || tls_ == nullptr) {
     end(std::strerror(error));
@@ -316,9 +315,11 @@ void Link::end_of_reading(ssize_t got, int error) {
   } else {
     end(fmt::format("the TLS handshake with it failed: {}", tls_->trouble()));
   }
-  if (spoke) return;
+  if (spoke) {
+    if (got == 0) other_side_ended_ = Clock::now();
+    return;
+  }
   state_ = State::kPushedOut;
-  other_side_ended_.reset();
   alone_.reset();
   tls_.reset();
   socket_ = FileDescriptor();

@@ -443,8 +443,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     for (const Peer& peer : peers_)
       if (peer.call_again) also(*peer.call_again);
     for (const auto& link : links_)
-      if (const auto ended = link->other_side_ended(); ended && !has_waited_for_others(*link))
-        also(*ended + kLastData);
+      if (const auto until = reads_others_until(*link)) also(*until);
     itimerspec spec{};
     if (next) {
       const auto left =
@@ -537,17 +536,19 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     peer.links.clear();
   }
 
-  /// Whether the time is over in which the other links may bring what was sent before the other side's end.
-  static bool has_waited_for_others(const Link& ended) {
-    return !ended.other_side_ended() || steady_clock::now() >= *ended.other_side_ended() + kLastData;
+  /// Until when the other links are read, because the other side has ended this one; none: not any more.
+  static std::optional<steady_clock::time_point> reads_others_until(const Link& ended) {
+    if (!ended.other_side_ended()) return std::nullopt;
+    const auto until = *ended.other_side_ended() + kLastData;
+    return steady_clock::now() < until ? std::optional(until) : std::nullopt;
   }
 
   /// Whether `other` may still bring data that was sent before `ended` ended.
   static bool brings_more(const Link& other, const Link& ended) {
     if (other.waits_for_room()) return true;
-    // Nobody can go on with a message whose first part was not the last data of link 0.
-    const bool is_stuck = other.is_held() && ended.number == 0;
-    return other.is_open() && !is_stuck && !has_waited_for_others(ended);
+    // A held link waits for the first part of its message, which comes over link 0 or not at all.
+    const bool waits_in_vain = other.is_held() && ended.number == 0;
+    return other.is_open() && !waits_in_vain && reads_others_until(ended);
   }
 
   /// Deals with the links that have ended.
