@@ -49,7 +49,7 @@ TEST(Sorting, Nan_IsSortedAsTheLargest) {
 
 /// Along the middle dimension, so that one number of elements is below and one above the least that
 /// lockstep/sorting/ sorts on CPUs; equal elements, infinities and NaNs are among them.
-TEST(Sorting, ManyElements_AreInTheOrderOfAStableSort) {
+TEST(Sorting, OfManyElements_EqualsAStableSort) {
   for (const DType dtype : {float16, bfloat16, float32, float64, int8, int32, int64, uint8, uint32, bool_}) {
     for (const std::int64_t size : {40, 400}) {
       for (const bool descending : {false, true}) {

@@ -138,7 +138,7 @@ void expect_sorted(std::vector<DType> dtypes, std::int64_t num_keys, const std::
   }
 }
 
-TEST(Sorting, ByEachDType_IsThatOfAStableSort) {
+TEST(Sorting, ByKeysOfEachDType_EqualsAStableSort) {
   for (DType key : kKeys) {
     for (bool descending : {false, true}) {
       expect_sorted({key}, 1, {3000}, 0, 3000, descending);
@@ -149,7 +149,7 @@ TEST(Sorting, ByEachDType_IsThatOfAStableSort) {
   }
 }
 
-TEST(Sorting, BySeveralKeys_IsThatOfAStableSort) {
+TEST(Sorting, BySeveralKeys_EqualsAStableSort) {
   for (const auto& [first, second] : {std::pair(DType::kF32, DType::kI32),
                                       {DType::kI8, DType::kU8},
                                       {DType::kF16, DType::kF32},

@@ -160,7 +160,7 @@ class Comparator {
   int next_ = 0;
 };
 
-/// Whether Lockstep's own code sorts: on CPUs, if there is more to do than to call it.
+/// Whether lockstep/sorting/ sorts: on CPUs, where there are so many elements that they repay the call.
 bool is_sorted_by_call(Lowering& out, const Equation& e) {
   const auto& p = e.params.as<SortParams>();
   constexpr std::int64_t kFewest = 256;  // elements

@@ -12,7 +12,7 @@ namespace {
 /// The bits of 2/pi, 28 at a time. f32 numbers have 24 bits, so products with these have at most 52.
 constexpr double kTwoByPi[] = {0xa2f9836p-28,  0xe4e4415p-56,  0x29fc275p-84, 0x7d1f534p-112,
                                0xddc0db6p-140, 0x295993cp-168, 0x439041fp-196};
-/// The product of the largest f32 with these bits and the ones before may exceed 4.
+/// The products with the first five may exceed 4, which is a whole turn.
 constexpr std::size_t kMayBeLarge = 5;
 
 Value times(const Value& x, double factor) { return lax::mul(x, lax::full_like(x, factor)); }
@@ -21,7 +21,7 @@ Value has_bit(const Value& x, int bit) {
   return lax::ne(lax::logical_and(x, lax::full_like(x, bit)), lax::full_like(x, 0));
 }
 
-/// x 2/pi as a multiple of a quarter turn, modulo 4, and a rest within half of one.
+/// An angle in quarter turns: a whole number of them, modulo 4, and the rest, -0.5 to 0.5.
 struct Turns {
   Value quarters, rest;
 };
@@ -35,7 +35,7 @@ Turns turns_of(const Value& x) {
   for (std::size_t i = 0; i < std::size(kTwoByPi); ++i) {
     Value product = times(x, kTwoByPi[i]);
     if (i < kMayBeLarge) product = lax::sub(product, times(lax::round(times(product, 0.25)), 4));
-    rest = i == 0 ? product : lax::add(rest, product);
+    rest = lax::add(rest, product);
     if (i < kMayBeLarge) take_whole();
   }
   take_whole();
@@ -63,7 +63,7 @@ Value trigonometric_on_cpus(Trigonometric function, const Value& x) {
     result = lax::div(result, lax::select(is_odd, lax::neg(sin), cos));
   else
     result = lax::select(has_bit(quarters, 2), lax::neg(result), result);
-  // A sum with 0 would make 0 of -0.
+  // 0 + -0 is 0, so the sums above lose the sign of -0.
   if (function != Trigonometric::kCos)
     result = lax::select(lax::eq(wide, lax::full_like(wide, 0)), wide, result);
   return lax::convert_element_type(result, x.aval().dtype);

@@ -43,7 +43,7 @@ std::vector<HostArray> results(const std::vector<double>& numbers, DType dtype) 
 
 /// Numbers of all magnitudes, and those next to multiples of a quarter turn, where little of the result is
 /// left of what is subtracted.
-TEST(TrigonometricOnCpus, AllMagnitudes_AreWithinAUnitInTheLastPlace) {
+TEST(TrigonometricOnCpus, OfNumbersOfAllMagnitudes_AreWithinAUnitInTheLastPlace) {
   std::mt19937 bits(1);
   std::vector<double> all;
   while (all.size() < 200'000)
@@ -66,7 +66,7 @@ TEST(TrigonometricOnCpus, AllMagnitudes_AreWithinAUnitInTheLastPlace) {
   }
 }
 
-TEST(TrigonometricOnCpus, ZerosKeepTheirSign_AndInfinitiesAndNanGiveNan) {
+TEST(TrigonometricOnCpus, OfZerosKeepTheSign_OfInfinitiesAndNanAreNan) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     std::vector<double> some = {0.0, -0.0, infinity, -infinity, std::nan("")};
@@ -85,7 +85,7 @@ TEST(TrigonometricOnCpus, ZerosKeepTheirSign_AndInfinitiesAndNanGiveNan) {
   }
 }
 
-TEST(TrigonometricOnCpus, FewElements_F64AndOtherPlatforms_StayWithTheCompiler) {
+TEST(TrigonometricOnCpus, OfFewElementsOfF64OrOnOtherPlatforms_AreComputedByXla) {
   const auto text = [](DType dtype, std::int64_t count, bool for_cpu) {
     const Program program = trace({{dtype, {count}}}, [](auto v) { return std::vector{lax::sin(v[0])}; });
     return lower(program, {.for_cpu = for_cpu}).stablehlo;
