@@ -21,7 +21,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME lockstep)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "launcher and XLA plugin of Lockstep\n${about}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libcurl4 | libcurl4t64, lockstep-onednn")  # loaded when needed
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, libsleef3, libcurl4 | libcurl4t64, lockstep-onednn")  # loaded when needed
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "openssh-client, libucx0")
 
 set(CPACK_DEBIAN_ONEDNN_PACKAGE_NAME lockstep-onednn)

@@ -75,7 +75,8 @@ def dependencies():
 WORDS = {
     "base": "errors, dtypes, text, files", "watch": "what each process does", "storage": "folders, S3",
     "coordination": "JAX's control plane", "cluster": "launchers detected", "pjrt": "XLA's plugins",
-    "collectives": "data plane on CPUs", "lapack": "decompositions", "onednn": "convolutions", "sorting": "sorting", "program": "Program, primitives",
+    "collectives": "data plane on CPUs", "lapack": "decompositions", "onednn": "convolutions", "sorting": "sorting", "sleef": "functions",
+    "program": "Program, primitives",
     "transforms": "grad, vmap", "sharding": "Mesh, partitioner", "runtime": "initialize(), devices",
     "array": "Array, tracing, launch", "tree": "trees of arrays", "ops": "jax.numpy", "random": "random numbers",
     "nn": "layers, losses", "optim": "optimizers", "jit": "jit, shard_map, pmap", "sparse": "BCOO, BCSR", "interop": "jax.export",

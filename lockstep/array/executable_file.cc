@@ -16,6 +16,7 @@
 #include "lockstep/runtime/compile.h"
 #include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/runtime.h"
+#include "lockstep/sleef/sleef.h"
 
 namespace lockstep::internal {
 namespace {
@@ -237,6 +238,7 @@ class ExecutableFile {
     for (const std::string& target : lowered.ffi_targets) out.add_ffi_targets(target);
     out.set_calls_lapack(lowered.text.stablehlo.find(lapack::kLapackTarget) != std::string::npos);
     out.set_calls_onednn(lowered.text.stablehlo.find(onednn::kOneDnnTarget) != std::string::npos);
+    out.set_calls_sleef(lowered.text.stablehlo.find(sleef::kSleefTarget) != std::string::npos);
   }
 
   static void write_collective(const collectives::Collective& each, proto::Collective& out) {
@@ -333,6 +335,8 @@ class ExecutableFile {
       refuse("it calls LAPACK, but " + lapack::description());
     if (file_.program().calls_onednn() && !onednn::is_available())
       refuse("it calls oneDNN, but " + onednn::description());
+    if (file_.program().calls_sleef() && !sleef::is_available())
+      refuse("it calls SLEEF, but " + sleef::description());
   }
 
   static Mesh read_mesh(const proto::Mesh& mesh) {

@@ -171,6 +171,7 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       for_cpu_(options.for_cpu),
       lapack_(options.for_cpu && options.lapack),
       onednn_(options.for_cpu && options.onednn),
+      sleef_(options.for_cpu && options.sleef),
       traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program),
               has_fft(program)},
       donated_(options.donated) {}

@@ -153,6 +153,11 @@ class Lowering {
   /// Whether the program may call oneDNN for operands of this dtype and such a result.
   bool onednn_takes(DType operands, DType result) const;
 
+  /// Writes a call of SLEEF (lockstep/sleef/sleef.h) with all operands of the equation, in f64 or f32.
+  std::string sleef_call(std::string_view function, const Equation& equation);
+  /// Whether SLEEF may be called for numbers of this dtype.
+  bool sleef_takes(DType dtype) const;
+
   /// Writes the equations of a program inside an equation, for inputs with these names; returns its outputs'
   /// names.
   Names inlined(const Program& program, Names inputs);
@@ -226,12 +231,13 @@ class Lowering {
   /// discarded.
   bool joins_chain(const std::function<void()>& write);
   void make_token(const std::string& name);
+  std::string converted(const std::string& name, DType from, DType to, const Shape& shape);
   Names several(const std::string& name, std::size_t count) const;
 
   const Program* program_;
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
-  bool native_collectives_, for_cpu_, lapack_, onednn_;
+  bool native_collectives_, for_cpu_, lapack_, onednn_, sleef_;
   const CodeTraits traits_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
@@ -282,6 +288,9 @@ struct LowerOptions {
 
   /// On CPUs, compute convolutions and products with oneDNN where it is faster, if it is installed.
   bool onednn = true;
+
+  /// On CPUs, compute functions of single elements with SLEEF where it is faster, if it is installed.
+  bool sleef = true;
 
   /// Other things that must agree between processes, besides the program: the mesh, options.
   Fingerprint salt = 0;

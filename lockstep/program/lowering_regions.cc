@@ -14,6 +14,7 @@
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/uses.h"
+#include "lockstep/sleef/sleef.h"
 
 namespace lockstep::ir {
 namespace {
@@ -327,13 +328,14 @@ Names Lowering::library_call(std::string_view target, const Equation& equation, 
   return several(name, count);
 }
 
+std::string Lowering::converted(const std::string& name, DType from, DType to, const Shape& shape) {
+  if (from == to) return name;
+  return op("stablehlo.convert", {{name}}, {{mlir_type(from, shape)}}, mlir_type(to, shape));
+}
+
 std::string Lowering::onednn_call(std::string_view config,
                                   std::span<const std::pair<std::string, Aval>> operands,
                                   const Aval& result) {
-  const auto converted = [this](const std::string& name, DType from, DType to, const Shape& shape) {
-    if (from == to) return name;
-    return op("stablehlo.convert", {{name}}, {{mlir_type(from, shape)}}, mlir_type(to, shape));
-  };
   Names names, types;
   for (const auto& [name, aval] : operands) {
     const DType taken = is_floating(aval.dtype) ? DType::kF32 : aval.dtype;
@@ -353,5 +355,21 @@ bool Lowering::onednn_takes(DType operands, DType result) const {
   };
   return onednn_ && is_taken(operands) && is_taken(result);
 }
+
+std::string Lowering::sleef_call(std::string_view function, const Equation& equation) {
+  const Aval& result = result_aval(equation);
+  const DType dtype = result.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const std::string type = mlir_type(dtype, result.shape);
+  Names operands;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i)
+    operands.push_back(converted(operand(equation, i), result.dtype, dtype, result.shape));
+  const std::string computed = op(
+      "stablehlo.custom_call", operands, Names(operands.size(), type), type,
+      fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{function = \"{}\"}}",
+                  sleef::kSleefTarget, function));
+  return converted(computed, dtype, result.dtype, result.shape);
+}
+
+bool Lowering::sleef_takes(DType dtype) const { return sleef_ && is_floating(dtype); }
 
 }  // namespace lockstep::ir

@@ -17,6 +17,7 @@
 #include "lockstep/onednn/onednn.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/sleef/sleef.h"
 #include "lockstep/sorting/sorting.h"
 
 namespace lockstep::test {
@@ -123,6 +124,7 @@ inline pjrt::Client& client() {
     plugin->register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
     plugin->register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
     plugin->register_ffi_handler(sorting::kSortTarget, "Host", sorting::sort_handler());
+    plugin->register_ffi_handler(sleef::kSleefTarget, "Host", sleef::sleef_handler());
     return pjrt::Client::create(plugin, {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
   }();
   return *client;

@@ -26,7 +26,7 @@ SPACK_NAMES = {
     "libprotobuf-dev": "protobuf", "protobuf-compiler": "protobuf", "protobuf-compiler-grpc": "grpc",
     "libssl-dev": "openssl", "libcurl4-openssl-dev": "curl", "libhwy-dev": "highway", "libhwloc-dev": "hwloc",
     "libdw-dev": "elfutils", "libiberty-dev": "libiberty", "libucx-dev": "ucx", "libopenblas0-pthread": "openblas",
-    "libxxhash-dev": "xxhash", "libflatbuffers-dev": "flatbuffers", "flatbuffers-compiler": "flatbuffers",
+    "libsleef3": "sleef", "libxxhash-dev": "xxhash", "libflatbuffers-dev": "flatbuffers", "flatbuffers-compiler": "flatbuffers",
     "libzip-dev": "libzip", "libpcre2-dev": "pcre2", "libutf8proc-dev": "utf8proc", "zlib1g-dev": "zlib-api", "libpng-dev": None, "openssh-client": "openssh",
 }
 

@@ -7,9 +7,9 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/elementwise_family.h"
+#include "lockstep/program/primitives/functions_on_cpus.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/program/primitives/trigonometric_on_cpus.h"
 #include "lockstep/program/primitives/window_text.h"
 
 namespace lockstep::ir {
@@ -183,9 +183,9 @@ const Primitive& expm1_p() {
 }
 
 const Primitive& log_p() {
-  static const Primitive p =
+  static const Primitive p = by_sleef(
       elementwise({"log", "log", Takes::kInexact, log_p,
-                   unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::div(t, x); })});
+                   unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::div(t, x); })}));
   return p;
 }
 
@@ -234,30 +234,28 @@ const Primitive& rsqrt_p() {
 }
 
 const Primitive& sin_p() {
-  static const Primitive p = of_complex_parts(
-      vectorized_on_cpus(elementwise({"sin", "sine", Takes::kInexact, sin_p,
-                                      unary_jvp([](const Value& t, const Value& x, const Value&) {
-                                        return lax::mul(t, lax::cos(x));
-                                      })}),
-                         Trigonometric::kSin),
+  static const Primitive p = by_sleef(of_complex_parts(
+      elementwise(
+          {"sin", "sine", Takes::kInexact, sin_p,
+           unary_jvp([](const Value& t, const Value& x, const Value&) { return lax::mul(t, lax::cos(x)); })}),
       [](const Value& a, const Value& b) {
         const Value re = lax::mul(lax::sin(a), cosh_of(b)), im = lax::mul(lax::cos(a), sinh_of(b));
         return lax::complex(lax::select(is_zero(a), lax::full_like(a, 0), re), im);
-      });
+      }));
   return p;
 }
 
 const Primitive& cos_p() {
-  static const Primitive p = of_complex_parts(
-      vectorized_on_cpus(elementwise({"cos", "cosine", Takes::kInexact, cos_p,
-                                      unary_jvp([](const Value& t, const Value& x, const Value&) {
-                                        return lax::neg(lax::mul(t, lax::sin(x)));
-                                      })}),
-                         Trigonometric::kCos),
-      [](const Value& a, const Value& b) {
-        const Value re = lax::mul(lax::cos(a), cosh_of(b)), im = lax::mul(lax::neg(lax::sin(a)), sinh_of(b));
-        return lax::complex(re, lax::select(is_zero(a), lax::full_like(a, 0), im));
-      });
+  static const Primitive p =
+      by_sleef(of_complex_parts(elementwise({"cos", "cosine", Takes::kInexact, cos_p,
+                                             unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                               return lax::neg(lax::mul(t, lax::sin(x)));
+                                             })}),
+                                [](const Value& a, const Value& b) {
+                                  const Value re = lax::mul(lax::cos(a), cosh_of(b)),
+                                              im = lax::mul(lax::neg(lax::sin(a)), sinh_of(b));
+                                  return lax::complex(re, lax::select(is_zero(a), lax::full_like(a, 0), im));
+                                }));
   return p;
 }
 
@@ -352,7 +350,7 @@ const Primitive& rem_p() {
 }
 
 const Primitive& pow_p() {
-  static const Primitive p =
+  static const Primitive p = by_sleef(
       elementwise({"pow", "power", Takes::kNumber, pow_p,
                    binary_jvp(
                        [](const Value& t, const JvpCall& c) {
@@ -365,7 +363,7 @@ const Primitive& pow_p() {
                          const Value& x = c.inputs[0];
                          Value safe = lax::select(lax::eq(x, lax::full_like(x, 0)), lax::full_like(x, 1), x);
                          return lax::mul(t, lax::mul(lax::log(safe), c.outputs[0]));
-                       })});
+                       })}));
   return p;
 }
 

@@ -7,9 +7,9 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/elementwise_family.h"
+#include "lockstep/program/primitives/functions_on_cpus.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
-#include "lockstep/program/primitives/trigonometric_on_cpus.h"
 
 namespace lockstep::ir {
 namespace {
@@ -55,10 +55,10 @@ Primitive of_chlo(Primitive p, const std::string& op) {
 }  // namespace
 
 const Primitive& cbrt_p() {
-  static const Primitive p = elementwise(
+  static const Primitive p = by_sleef(elementwise(
       {"cbrt", "cbrt", Takes::kFloat, cbrt_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
          return lax::mul(t, lax::mul(lax::full_like(y, 1.0 / 3), lax::integer_pow(y, -2)));
-       })});
+       })}));
   return p;
 }
 
@@ -80,7 +80,7 @@ std::vector<std::string> lower_atan2(Lowering& out, const Equation& e) {
 }
 
 const Primitive& atan2_p() {
-  static const Primitive p = [] {
+  static const Primitive p = by_sleef([] {
     Primitive p =
         elementwise({"atan2", "atan2", Takes::kInexact, atan2_p,
                      rules::binary_jvp(
@@ -94,7 +94,7 @@ const Primitive& atan2_p() {
                          })});
     p.lower = lower_atan2;
     return p;
-  }();
+  }());
   return p;
 }
 
@@ -119,34 +119,32 @@ const Primitive& complex_square_p() {
 }
 
 const Primitive& tan_p() {
-  static const Primitive p =
-      vectorized_on_cpus(elementwise({"tan", "tan", Takes::kInexact, tan_p,
-                                      unary_jvp([](const Value& t, const Value&, const Value& y) {
-                                        return lax::mul(t, lax::add(one_like(y), squared(y)));
-                                      })}),
-                         Trigonometric::kTan);
+  static const Primitive p = by_sleef(elementwise(
+      {"tan", "tan", Takes::kInexact, tan_p, unary_jvp([](const Value& t, const Value&, const Value& y) {
+         return lax::mul(t, lax::add(one_like(y), squared(y)));
+       })}));
   return p;
 }
 
 const Primitive& asin_p() {
   static const Primitive p =
-      unary_of_chlo("asin", asin_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-                      return lax::mul(t, lax::rsqrt(lax::sub(one_like(x), squared(x))));
-                    }));
+      by_sleef(unary_of_chlo("asin", asin_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                               return lax::mul(t, lax::rsqrt(lax::sub(one_like(x), squared(x))));
+                             })));
   return p;
 }
 
 const Primitive& acos_p() {
   static const Primitive p =
-      unary_of_chlo("acos", acos_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-                      return lax::mul(t, lax::neg(lax::rsqrt(lax::sub(one_like(x), squared(x)))));
-                    }));
+      by_sleef(unary_of_chlo("acos", acos_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                               return lax::mul(t, lax::neg(lax::rsqrt(lax::sub(one_like(x), squared(x)))));
+                             })));
   return p;
 }
 
 /// CHLO's is an atan2 whose second operand is the constant 1: see lower_atan2.
 const Primitive& atan_p() {
-  static const Primitive p = [] {
+  static const Primitive p = by_sleef([] {
     Primitive p = unary_of_chlo("atan", atan_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
                                   return lax::div(t, lax::add(one_like(x), squared(x)));
                                 }));
@@ -156,15 +154,15 @@ const Primitive& atan_p() {
       return {real_atan2(out, aval, out.operand(e, 0), out.splat(Scalar::of(1.0), aval.dtype, aval.shape))};
     };
     return p;
-  }();
+  }());
   return p;
 }
 
 const Primitive& sinh_p() {
   static const Primitive p =
-      unary_of_chlo("sinh", sinh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
-                      return lax::mul(t, lax::apply1<Value>(cosh_p(), {x}));
-                    }));
+      by_sleef(unary_of_chlo("sinh", sinh_p, unary_jvp([](const Value& t, const Value& x, const Value&) {
+                               return lax::mul(t, lax::apply1<Value>(cosh_p(), {x}));
+                             })));
   return p;
 }
 
@@ -202,11 +200,12 @@ const Primitive& atanh_p() {
 }
 
 const Primitive& erf_p() {
-  static const Primitive p = of_chlo(elementwise({"erf", "", Takes::kFloat, erf_p,
-                                                  unary_jvp([](const Value& t, const Value& x, const Value&) {
-                                                    return bell(t, x, 2 * std::numbers::inv_sqrtpi, -1);
-                                                  })}),
-                                     "chlo.erf");
+  static const Primitive p =
+      by_sleef(of_chlo(elementwise({"erf", "", Takes::kFloat, erf_p,
+                                    unary_jvp([](const Value& t, const Value& x, const Value&) {
+                                      return bell(t, x, 2 * std::numbers::inv_sqrtpi, -1);
+                                    })}),
+                       "chlo.erf"));
   return p;
 }
 

@@ -16,6 +16,7 @@
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/platforms/platform.h"
+#include "lockstep/sleef/sleef.h"
 #include "lockstep/sorting/sorting.h"
 
 namespace lockstep::runtime {
@@ -71,6 +72,7 @@ class Cpu : public Platform {
     plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
     plugin.register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
     plugin.register_ffi_handler(sorting::kSortTarget, "Host", sorting::sort_handler());
+    plugin.register_ffi_handler(sleef::kSleefTarget, "Host", sleef::sleef_handler());
   }
 
   pjrt::ClientOptions client_options(const Settings& settings, const Environment&,

@@ -49,6 +49,7 @@ class Lockstep(CMakePackage):
     depends_on("flatbuffers@2:", type="build")
     depends_on("ucx@1.13:")
     depends_on("openblas threads=pthreads", type=("build", "run"))
+    depends_on("sleef@3.5:", type=("build", "run"))
     depends_on("openssh", type="run")
 
     conflicts("%gcc@:11", msg="Lockstep needs g++ 12 or later")
@@ -56,7 +57,7 @@ class Lockstep(CMakePackage):
     conflicts("platform=darwin", msg="Lockstep runs on Linux")
 
     def setup_run_environment(self, env):
-        for loaded_when_needed in ("openblas", "ucx", "curl"):
+        for loaded_when_needed in ("openblas", "sleef", "ucx", "curl"):
             env.prepend_path("LD_LIBRARY_PATH", self.spec[loaded_when_needed].prefix.lib)
 
     @run_before("cmake")
