@@ -20,6 +20,7 @@
 #include "lockstep/collectives/networks.h"
 #include "lockstep/collectives/peer_messages.h"
 #include "lockstep/collectives/tcp_link.h"
+#include "lockstep/collectives/tcp_listener.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -34,12 +35,6 @@ constexpr std::size_t kLeastPart = 64 << 10;  ///< of a message that is divided 
 /// the others, new connections among them, are looked at meanwhile.
 constexpr std::size_t kFewLinks = 2;
 constexpr int kLookAtAll = 32;
-
-FileDescriptor tcp_socket(const SocketAddress& address) {
-  FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail("cannot open a TCP socket for another host: {}", describe_error(errno));
-  return fd;
-}
 
 class TcpNetwork : public Network {
  public:
@@ -67,19 +62,12 @@ class TcpMailbox : public Mailbox, public LinkOwner {
         events_(epoll_create1(EPOLL_CLOEXEC)),
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        listener_(tcp_socket(network_->own)),
-        listens_alone_(listener_.get()),
+        listener_(network_->own, events_.get()),
         inbox_(static_cast<std::size_t>(network_->options.unexpected_messages_mib) << 20) {
     if (!events_ || !timer_ || !wake_)
       fail("cannot wait for other hosts: this process has no descriptor left: {}", describe_error(errno));
-    SocketAddress address = network_->own;
-    socklen_t size = address.size;
-    if (bind(listener_.get(), address.get(), size) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
-        getsockname(listener_.get(), address.get(), &size) != 0)
-      fail("cannot listen for data of other hosts at {}: {}", address.to_string(), describe_error(errno));
-    address_ =
-        fmt::format("{}{} {}", proof_.tls ? kTlsAddress : kTcpAddress, proof_.own, address.to_string());
-    add(listener_.get(), EPOLLIN, &listener_);
+    address_ = fmt::format("{}{} {}", proof_.tls ? kTlsAddress : kTcpAddress, proof_.own,
+                           listener_.address().to_string());
     add(timer_.get(), EPOLLIN, &timer_);
   }
 
@@ -390,56 +378,20 @@ class TcpMailbox : public Mailbox, public LinkOwner {
   bool accept_some() {
     bool any = false;
     for (int i = 0; i < kAcceptedAtOnce; ++i) {
-      if (!have_room()) break;
-      FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket) {
-        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) break;
-        logging::debug("collectives: cannot accept a connection: {}", describe_error(errno));
-        rest(kLeastTimeToProve);
-        break;
-      }
-      prepare_connection(socket.get());
-      keep(std::make_unique<Link>(*this, proof_, std::move(socket)));
+      std::optional<FileDescriptor> socket = listener_.accept(links_);
+      if (!socket) break;
+      prepare_connection(socket->get());
+      keep(std::make_unique<Link>(*this, proof_, std::move(*socket)));
       any = true;
     }
     set_timer();
     return any;
   }
 
-  static bool is_stranger(const Link& link) { return link.accepted && !link.is_open() && !link.has_ended(); }
-
-  /// Whether another stranger may come; the oldest may have to go for it.
-  bool have_room() {
-    std::size_t count = 0;
-    Link* oldest = nullptr;
-    for (const auto& link : links_) {
-      if (!is_stranger(*link)) continue;
-      if (++count == 1 || link->begun < oldest->begun) oldest = link.get();
-    }
-    if (count < kMostStrangers) return true;
-    if (steady_clock::now() - oldest->begun < kLeastTimeToProve) {
-      rest(kLeastTimeToProve);
-      return false;
-    }
-    oldest->end("others came, and it had said nothing");
-    return true;
-  }
-
-  /// Accepts nobody for this time.
-  void rest(std::chrono::milliseconds time) {
-    if (rests_until_) return;
-    rests_until_ = steady_clock::now() + time;
-    epoll_event event{};
-    event.data.ptr = &listener_;
-    epoll_ctl(events_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
-  }
-
   /// The timer makes the descriptor readable when something is due.
   void set_timer() {
-    std::optional<steady_clock::time_point> next = rests_until_;
+    std::optional<steady_clock::time_point> next = listener_.next_due(links_);
     const auto also = [&](steady_clock::time_point at) { next = next ? std::min(*next, at) : at; };
-    for (const auto& link : links_)
-      if (is_stranger(*link)) also(link->begun + kMostTimeToProve);
     for (const Peer& peer : peers_)
       if (peer.call_again) also(*peer.call_again);
     for (const auto& link : links_)
@@ -458,15 +410,7 @@ class TcpMailbox : public Mailbox, public LinkOwner {
     std::uint64_t ignored;
     if (read(timer_.get(), &ignored, sizeof ignored) < 0) return;
     const auto now = steady_clock::now();
-    if (rests_until_ && *rests_until_ <= now) {
-      rests_until_.reset();
-      epoll_event event{};
-      event.events = EPOLLIN;
-      event.data.ptr = &listener_;
-      epoll_ctl(events_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
-    }
-    for (const auto& link : links_)
-      if (is_stranger(*link) && now - link->begun >= kMostTimeToProve) link->end("it had said nothing");
+    listener_.look_at_time(links_, now);
     for (Peer& peer : peers_) {
       if (!peer.call_again || *peer.call_again > now) continue;
       peer.call_again.reset();
@@ -590,10 +534,9 @@ class TcpMailbox : public Mailbox, public LinkOwner {
 
   const std::shared_ptr<TcpNetwork> network_;
   const LinkProof proof_;
-  FileDescriptor events_, timer_, wake_, listener_;
-  const NotForChildren listens_alone_;
+  FileDescriptor events_, timer_, wake_;
+  TcpListener listener_;
   std::string address_;
-  std::optional<steady_clock::time_point> rests_until_;
   std::vector<std::unique_ptr<Link>> links_;
   std::deque<Peer> peers_;  // They stay where they are.
   std::deque<Request> requests_;
