@@ -61,6 +61,12 @@ constexpr Instructions kAvx2 = {
 
 }  // namespace
 
+WithSubnormals::WithSubnormals() : before_(_mm_getcsr()) {
+  constexpr unsigned kOperandsAreZero = 0x0040;
+  _mm_setcsr(before_ & ~(unsigned{_MM_FLUSH_ZERO_ON} | kOperandsAreZero));
+}
+WithSubnormals::~WithSubnormals() { _mm_setcsr(before_); }
+
 std::vector<const Instructions*> usable_instructions() {
   __builtin_cpu_init();
   std::vector<const Instructions*> usable;
@@ -75,6 +81,8 @@ std::vector<const Instructions*> usable_instructions() {
 
 namespace lockstep::sleef {
 
+WithSubnormals::WithSubnormals() = default;
+WithSubnormals::~WithSubnormals() = default;
 std::vector<const Instructions*> usable_instructions() { return {}; }
 
 }  // namespace lockstep::sleef

@@ -17,6 +17,18 @@ struct Loops {
   void (*of_two)(Function function, const T* x, const T* y, T* result, std::size_t count);
 };
 
+/// While it lives, subnormal numbers count on this thread; XLA's threads take them for 0.
+class WithSubnormals {
+ public:
+  WithSubnormals();
+  ~WithSubnormals();
+  WithSubnormals(const WithSubnormals&) = delete;
+  WithSubnormals& operator=(const WithSubnormals&) = delete;
+
+ private:
+  unsigned before_ = 0;
+};
+
 /// Vector instructions, as SLEEF names its functions for them: "avx512f" or "avx2".
 struct Instructions {
   const char* name;

@@ -74,6 +74,7 @@ void compute(const Loops<T>& loops, Function function, std::span<const void* con
   const auto* const x = static_cast<const T*>(operands[0]);
   auto* const out = static_cast<T*>(result);
   for_each((count + kPiece - 1) / kPiece, [&](std::int64_t i) {
+    const WithSubnormals with_subnormals;
     const std::int64_t from = i * kPiece;
     const auto some = static_cast<std::size_t>(std::min(kPiece, count - from));
     if (operands.size() == 1) return loops.of_one(function, x + from, out + from, some);
