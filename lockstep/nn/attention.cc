@@ -10,10 +10,16 @@
 #include "lockstep/ops/creation.h"
 #include "lockstep/ops/einsum.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/program/axis_sets.h"
+#include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::nn {
 namespace {
+
+/// Sequences of fewer queries are computed as a whole.
+constexpr std::int64_t kLeastCausal = 128;
 
 struct Attention {
   Array query, key, value;
@@ -53,6 +59,26 @@ Array whole(const Attention& a) {
   }
   const Array weights = astype(softmax(scores), dtype);
   return reshape(einsum(in_groups ? "bhgqk,bkhf->bqhgf" : "bhqk,bkhf->bqhf", {weights, a.value}), shape);
+}
+
+/// Whether it is attention of each query to the keys up to its own place, and nothing else.
+bool is_only_causal(const Attention& a) {
+  const DType dtype = a.query.dtype();
+  return a.is_causal && !a.mask && !a.bias && !a.window.is_limited() && a.queries() == a.keys() &&
+         a.queries() >= kLeastCausal && is_floating(dtype) && a.key.dtype() == dtype &&
+         a.value.dtype() == dtype;
+}
+
+Array causal(const Attention& a) {
+  const std::vector<Array> operands = {a.query, a.key, a.value};
+  std::vector<std::string> varying;
+  for (const Array& operand : operands) varying = ir::both(varying, operand.aval().varying);
+  std::vector<Aval> avals;
+  for (const Array& operand : operands) avals.push_back({operand.dtype(), operand.shape(), false, varying});
+  return lockstep::internal::emit_nested(
+             transforms::custom_vjp_p(),
+             ir::OpParams::of(transforms::differentiable_causal_attention(avals, a.scale)), operands)
+      .front();
 }
 
 Array by_blocks(const Attention& a, std::int64_t block) {
@@ -103,7 +129,9 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);
                a.mask = internal::mask_with_lengths(a.mask, taken(options.key_value_seq_lengths), keys);
-               const Array result = block < keys ? by_blocks(a, block) : whole(a);
+               const Array result = block < keys        ? by_blocks(a, block)
+                                    : is_only_causal(a) ? causal(a)
+                                                        : whole(a);
                return std::vector<Array>{
                    of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
                               : result};

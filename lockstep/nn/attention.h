@@ -46,6 +46,10 @@ struct AttentionOptions {
 /// head, and so on; keys are not copied. For dtypes narrower than f32 the softmax is computed in f32. The
 /// result has query's shape. A query that sees no key gets the mean of all values.
 ///
+/// Causal attention of 128 queries and more, with as many keys and no other option than a scale, does not
+/// keep the scores for the derivative, and on CPUs does not compute most of those of later keys
+/// (lockstep/program/primitives/causal_attention.h).
+///
 /// With blocks of keys (block_size), no array of size queries * keys exists except the mask and bias that
 /// were given: the softmax is accumulated from the largest score and the sum of exponentials so far. It can
 /// be differentiated any number of times, in both modes. The reverse derivative keeps query, key, value and a

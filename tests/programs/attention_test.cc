@@ -7,6 +7,8 @@
 #include <chrono>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/grad.h"
@@ -220,6 +222,49 @@ TEST(Attention, ByBlocks_HasForwardAndSecondDerivatives) {
     return jit(run)(x, directions);
   };
   expect_all_equal(both(3), both(0), 5e-5);
+}
+
+/// Attention by a mask, of which nothing is known.
+Attend masked(std::int64_t length) {
+  return attention({.mask = reshape(tril(ones({length, length}, DType::kBool)), {1, 1, length, length})});
+}
+
+TEST(CausalAttention, OfManyPositions_EqualsThatByAMask) {
+  struct Case {
+    std::int64_t key_heads;
+    DType dtype;
+    double tolerance;
+  };
+  for (const Case& c : {Case{1, float32, 2e-5},
+                        {4, float32, 2e-5},
+                        {2, float64, 1e-12},
+                        {2, bfloat16, 3e-2},
+                        {2, float16, 4e-3}}) {
+    SCOPED_TRACE(fmt::format("{}, key heads: {}", name(c.dtype), c.key_heads));
+    const Sizes s{.queries = 140, .keys = 140, .key_heads = c.key_heads};
+    const Arrays x = operands(s, c.dtype);
+    expect_all_equal(computed(attention({.is_causal = true}), x), computed(masked(140), x), c.tolerance);
+  }
+}
+
+TEST(CausalAttention, HasForwardAndSecondDerivatives_AlsoUnderVmap) {
+  const Sizes s{.batch = 1, .queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .features = 2};
+  const Arrays x = operands(s),
+               directions = {waves(x[0].shape(), 11), waves(x[1].shape(), 12), waves(x[2].shape(), 13)};
+  const auto all = [&](const Attend& f) {
+    const auto run = [&](const Arrays& x, const Arrays& v) {
+      Arrays out = {jvp(f, std::tuple(x), std::tuple(v)).second};
+      auto loss = [&](const Arrays& x) { return sum(f(x) * waves({1, 130, 2, 2}, 5)); };
+      for (const Array& g : jvp(grad(loss), std::tuple(x), std::tuple(v)).second) out.push_back(g);
+      auto along = [&](const Arrays& x) { return jvp(loss, std::tuple(x), std::tuple(v)).second; };
+      for (const Array& g : grad(along)(x)) out.push_back(g);
+      auto each = [&](const Array& q) { return grad(loss)(Arrays{q, x[1], x[2]}); };
+      for (const Array& g : vmap(each)(stack({x[0], v[0], x[0] * 0.5f}))) out.push_back(g);
+      return out;
+    };
+    return jit(run)(x, directions);
+  };
+  expect_all_equal(all(attention({.is_causal = true})), all(masked(130)), 5e-5);
 }
 
 TEST(Attention, ByBlocksUnderVmap_EqualsPlainAttention) {
@@ -447,6 +492,26 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
         EXPECT_EQ(jit(f).lower(placed).explain(), "") << what;
       }
     }
+  }
+  const Sizes of_parts{.batch = 4, .queries = 192, .keys = 192, .heads = 8, .key_heads = 4};
+  const Arrays y = operands(of_parts);
+  const Arrays by_mask = computed(masked(192), y);
+  for (const Placement& each : placements) {
+    SCOPED_TRACE("of many positions, " + each.query.to_string() + " and " + each.key.to_string());
+    const Attend f = attention({.is_causal = true});
+    const Arrays placed = {device_put(y[0], NamedSharding(mesh, each.query)),
+                           device_put(y[1], NamedSharding(mesh, each.key)),
+                           device_put(y[2], NamedSharding(mesh, each.key))};
+    expect_all_equal(computed(f, placed), by_mask, 2e-5);
+    const auto lowered = jit(f).lower(placed);
+    if (each.no_collectives) {
+      EXPECT_EQ(lowered.explain(), "");
+    }
+    // Three parts of whole sequences, with two products each.
+    std::size_t products = 0;
+    const std::string text = lowered.as_text();
+    for (std::size_t at = 0; (at = text.find("dot_general", at)) != std::string::npos; ++at) ++products;
+    EXPECT_EQ(products, each.no_collectives ? 6U : 2U);
   }
   const Sizes of_ring{.queries = 16, .keys = 24};
   for (const Variant& variant : variants(of_ring)) {

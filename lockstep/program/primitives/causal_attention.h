@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/program/program.h"
+
+/// Attention in which each query sees the keys up to its own place.
+///   query                 [batch, length, heads, features], of a floating dtype
+///   key, value            [batch, length, key heads, features], of that dtype; each key head is that of as
+///   many
+///                         successive heads as there are for each
+///   result                as query: the values' mean, weighted by softmax(scale * query · key)
+/// Scores are of f32 where the dtype is narrower.
+namespace lockstep::ir {
+
+struct CausalAttention {
+  double scale = 1;
+
+  /// The queries are computed in so many parts of nearly one size, each with the keys up to its end: of
+  /// n parts (n + 1) / 2n of the scores are computed. The results are the same.
+  std::int64_t parts = 1;
+};
+
+/// The result, and for each query the logarithm of the sum of its scores' powers, [batch, key heads, length,
+/// heads / key heads], of the scores' dtype.
+std::vector<Value> attend(const CausalAttention& attention, const Value& query, const Value& key,
+                          const Value& value);
+
+/// The cotangents of query, key and value, for that of the result. It computes the scores again (Dao, Fu,
+/// Ermon, Rudra and Ré, "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022,
+/// appendix B).
+std::vector<Value> attend_backward(const CausalAttention& attention, const Value& query, const Value& key,
+                                   const Value& value, const Value& result, const Value& logs,
+                                   const Value& cotangent);
+
+}  // namespace lockstep::ir
