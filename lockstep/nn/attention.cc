@@ -18,7 +18,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Sequences of fewer queries are computed as a whole.
+/// Shorter sequences are computed by operations that XLA fuses.
 constexpr std::int64_t kLeastCausal = 128;
 
 struct Attention {
@@ -69,7 +69,7 @@ bool is_only_causal(const Attention& a) {
          a.value.dtype() == dtype;
 }
 
-Array causal(const Attention& a) {
+Array causal(const Attention& a, std::int64_t block) {
   const std::vector<Array> operands = {a.query, a.key, a.value};
   std::vector<std::string> varying;
   for (const Array& operand : operands) varying = ir::both(varying, operand.aval().varying);
@@ -77,7 +77,7 @@ Array causal(const Attention& a) {
   for (const Array& operand : operands) avals.push_back({operand.dtype(), operand.shape(), false, varying});
   return lockstep::internal::emit_nested(
              transforms::custom_vjp_p(),
-             ir::OpParams::of(transforms::differentiable_causal_attention(avals, a.scale)), operands)
+             ir::OpParams::of(transforms::differentiable_causal_attention(avals, a.scale, block)), operands)
       .front();
 }
 
@@ -129,9 +129,9 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);
                a.mask = internal::mask_with_lengths(a.mask, taken(options.key_value_seq_lengths), keys);
-               const Array result = block < keys        ? by_blocks(a, block)
-                                    : is_only_causal(a) ? causal(a)
-                                                        : whole(a);
+               const Array result = is_only_causal(a) ? causal(a, block)
+                                    : block < keys    ? by_blocks(a, block)
+                                                      : whole(a);
                return std::vector<Array>{
                    of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
                               : result};

@@ -36,4 +36,19 @@ void ragged_dot(const Ragged& operands, bool transposed, float* result, const Fo
 /// The same of ragged_contracting_dot, where y is [rows, n].
 void ragged_contracting_dot(const Ragged& operands, float* result, const ForEach& for_each);
 
+/// Causal attention (lockstep/transforms/causal_attention_programs.h). It is computed in blocks that stay in
+/// a core's cache: no array of all scores exists.
+struct Attention {
+  std::int64_t batch, length, heads, key_heads, features;
+  float scale;
+};
+void attend(const Attention& attention, const float* query, const float* key, const float* value,
+            float* result, float* logs, const ForEach& for_each);
+
+struct AttentionResidual {
+  const float *query, *key, *value, *result, *logs;
+};
+void attend_backward(const Attention& attention, const AttentionResidual& residual, const float* cotangent,
+                     float* of_query, float* of_key, float* of_value, const ForEach& for_each);
+
 }  // namespace lockstep::onednn

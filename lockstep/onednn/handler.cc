@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+
 #include "lockstep/base/fail.h"
 #include "lockstep/collectives/ffi_call.h"
 #include "lockstep/onednn/computations.h"
@@ -29,6 +31,23 @@ void ragged(std::string_view operation, const XLA_FFI_CallFrame& frame, const Fo
   ragged_dot(operands, operation == "ragged_dot_transposed", out, for_each);
 }
 
+void attention(std::string_view operation, const XLA_FFI_CallFrame& frame, const ForEach& for_each) {
+  const auto operand = [&](int i) { return static_cast<const float*>(buffer(frame.args.args[i]).data); };
+  const auto result = [&](int i) { return static_cast<float*>(buffer(frame.rets.rets[i]).data); };
+  const XLA_FFI_Buffer &query = buffer(frame.args.args[0]), &key = buffer(frame.args.args[1]);
+  const Attention a = {
+      .batch = query.dims[0],
+      .length = query.dims[1],
+      .heads = query.dims[2],
+      .key_heads = key.dims[2],
+      .features = query.dims[3],
+      .scale = static_cast<float>(std::bit_cast<double>(collectives::ffi_number(frame, "scale")))};
+  if (operation == "attention")
+    return attend(a, operand(0), operand(1), operand(2), result(0), result(1), for_each);
+  attend_backward(a, {operand(0), operand(1), operand(2), operand(3), operand(4)}, operand(5), result(0),
+                  result(1), result(2), for_each);
+}
+
 void execute(const XLA_FFI_CallFrame& frame) {
   if (!is_available()) {
     fail(
@@ -47,6 +66,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
     const std::int64_t m = lhs.dims[1], n = lhs.dims[0], k = rhs.dims[1];
     return multiply(m, n, k, x, y, z, for_each, form_of_product(m, n, k));
   }
+  if (operation.starts_with("attention")) return attention(operation, frame, for_each);
   if (operation.starts_with("ragged")) return ragged(operation, frame, for_each);
   if (operation != "convolution")
     fail("a custom call asks for {} of oneDNN, which Lockstep does not call", operation);

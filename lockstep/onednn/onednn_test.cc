@@ -369,5 +369,96 @@ TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
   EXPECT_EQ(library.omp_get_max_threads(), 3);
 }
 
+/// Causal attention by the definition, in f64: the result, and the cotangents of query, key and value.
+std::vector<std::vector<double>> attention_by_definition(const Attention& a,
+                                                         const std::vector<std::vector<float>>& x) {
+  const std::vector<float>&q = x[0], &k = x[1], &v = x[2], &g = x[3];
+  std::vector<std::vector<double>> out;
+  for (const std::size_t operand : {0, 0, 1, 2}) out.emplace_back(x[operand].size());
+  const std::int64_t group = a.heads / a.key_heads;
+  for (std::int64_t b = 0; b < a.batch; ++b)
+    for (std::int64_t h = 0; h < a.heads; ++h)
+      for (std::int64_t i = 0; i < a.length; ++i) {
+        const auto row = [&](std::int64_t f) {
+          return static_cast<std::size_t>(((b * a.length + i) * a.heads + h) * a.features + f);
+        };
+        const auto key = [&](std::int64_t j, std::int64_t f) {
+          return static_cast<std::size_t>(((b * a.length + j) * a.key_heads + h / group) * a.features + f);
+        };
+        const auto dot = [&](const std::vector<float>& rows, const std::vector<float>& keys, std::int64_t j) {
+          double sum = 0;
+          for (std::int64_t f = 0; f < a.features; ++f) sum += double{rows[row(f)]} * keys[key(j, f)];
+          return sum;
+        };
+        std::vector<double> weights, of_weights;
+        double sum = 0, mean = 0, highest = -std::numeric_limits<double>::infinity();
+        for (std::int64_t j = 0; j <= i; ++j) {
+          weights.push_back(double{a.scale} * dot(q, k, j));
+          of_weights.push_back(dot(g, v, j));
+          highest = std::max(highest, weights.back());
+        }
+        for (double& weight : weights) sum += weight = std::exp(weight - highest);
+        for (std::size_t j = 0; j < weights.size(); ++j) mean += (weights[j] /= sum) * of_weights[j];
+        for (std::int64_t j = 0; j <= i; ++j) {
+          const double weight = weights[static_cast<std::size_t>(j)];
+          const double of_score = double{a.scale} * weight * (of_weights[static_cast<std::size_t>(j)] - mean);
+          for (std::int64_t f = 0; f < a.features; ++f) {
+            out[0][row(f)] += weight * v[key(j, f)];
+            out[1][row(f)] += of_score * k[key(j, f)];
+            out[2][key(j, f)] += of_score * q[row(f)];
+            out[3][key(j, f)] += weight * g[row(f)];
+          }
+        }
+      }
+  return out;
+}
+
+struct Attended {
+  std::vector<float> result, logs, of_query, of_key, of_value;
+};
+Attended attended(const Attention& a, const std::vector<std::vector<float>>& x, const ForEach& for_each) {
+  Attended y{x[0], std::vector<float>(static_cast<std::size_t>(a.batch * a.heads * a.length)), x[0], x[1],
+             x[2]};
+  attend(a, x[0].data(), x[1].data(), x[2].data(), y.result.data(), y.logs.data(), for_each);
+  attend_backward(a, {x[0].data(), x[1].data(), x[2].data(), y.result.data(), y.logs.data()}, x[3].data(),
+                  y.of_query.data(), y.of_key.data(), y.of_value.data(), for_each);
+  return y;
+}
+
+TEST(Attention, OfAnySizes_IsTheDefinition_WithItsCotangents) {
+  if (!is_available()) GTEST_SKIP() << description();
+  for (const Attention& a : {Attention{1, 1, 1, 1, 1, 1}, Attention{2, 37, 4, 2, 5, -0.4F},
+                             Attention{1, 129, 3, 3, 16, 2}, Attention{1, 300, 4, 1, 8, 0.7F}}) {
+    const Integers query = {a.batch, a.length, a.heads, a.features},
+                   key = {a.batch, a.length, a.key_heads, a.features};
+    const std::vector<std::vector<float>> x = {random(query, 1), random(key, 2), random(key, 3),
+                                               random(query, 4)};
+    const Attended y = attended(a, x, in_turn);
+    const std::vector<std::vector<double>> wanted = attention_by_definition(a, x);
+    const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value};
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      for (std::size_t e = 0; e < wanted[i].size(); ++e)
+        ASSERT_NEAR((*found[i])[e], wanted[i][e], 5e-6 * std::max(1.0, std::abs(wanted[i][e])))
+            << "length " << a.length << ", array " << i << ", element " << e;
+    const Attended again = attended(a, x, on_threads);
+    EXPECT_EQ(again.result, y.result);
+    EXPECT_EQ(again.of_key, y.of_key);
+  }
+}
+
+TEST(Attention, OfANanInAKey_IsNanForLaterQueriesOnly) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const Attention a{1, 300, 1, 1, 4, 1};
+  const Integers shape = {1, 300, 1, 4};
+  std::vector<std::vector<float>> x = {random(shape, 1), random(shape, 2), random(shape, 3),
+                                       random(shape, 4)};
+  x[1][4 * 140] = std::numeric_limits<float>::quiet_NaN();
+  const Attended y = attended(a, x, in_turn);
+  for (std::size_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(std::isnan(y.result[4 * i]), i >= 140) << i;
+    EXPECT_EQ(std::isnan(y.of_query[4 * i + 1]), i >= 140) << i;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::onednn

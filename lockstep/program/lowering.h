@@ -147,8 +147,8 @@ class Lowering {
 
   /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with these operands, their names with what they are.
   /// `config` is the text of its attributes. f16 and bf16 are computed in f32.
-  std::string onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,
-                          const Aval& result);
+  Names onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,
+                    std::span<const Aval> results);
 
   /// Whether the program may call oneDNN for operands of this dtype and such a result.
   bool onednn_takes(DType operands, DType result) const;
@@ -231,6 +231,9 @@ class Lowering {
   /// discarded.
   bool joins_chain(const std::function<void()>& write);
   void make_token(const std::string& name);
+  /// Writes a call of host code.
+  Names call(std::string_view target, std::string_view config, const Names& operands, const Names& types,
+             const Names& result_types);
   std::string converted(const std::string& name, DType from, DType to, const Shape& shape);
   Names several(const std::string& name, std::size_t count) const;
 

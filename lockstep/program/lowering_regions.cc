@@ -318,6 +318,11 @@ Names Lowering::library_call(std::string_view target, const Equation& equation, 
     types.push_back(operand_type(equation, i));
   }
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) result_types.push_back(result_type(equation, i));
+  return call(target, config, operands, types, result_types);
+}
+
+Names Lowering::call(std::string_view target, std::string_view config, const Names& operands,
+                     const Names& types, const Names& result_types) {
   const std::string name = fresh();
   const std::size_t count = result_types.size();
   line(
@@ -333,20 +338,19 @@ std::string Lowering::converted(const std::string& name, DType from, DType to, c
   return op("stablehlo.convert", {{name}}, {{mlir_type(from, shape)}}, mlir_type(to, shape));
 }
 
-std::string Lowering::onednn_call(std::string_view config,
-                                  std::span<const std::pair<std::string, Aval>> operands,
-                                  const Aval& result) {
-  Names names, types;
+Names Lowering::onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,
+                            std::span<const Aval> results) {
+  Names names, types, result_types;
   for (const auto& [name, aval] : operands) {
     const DType taken = is_floating(aval.dtype) ? DType::kF32 : aval.dtype;
     names.push_back(converted(name, aval.dtype, taken, aval.shape));
     types.push_back(mlir_type(taken, aval.shape));
   }
-  const std::string computed =
-      op("stablehlo.custom_call", names, types, mlir_type(DType::kF32, result.shape),
-         fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{{}}}",
-                     onednn::kOneDnnTarget, config));
-  return converted(computed, DType::kF32, result.dtype, result.shape);
+  for (const Aval& result : results) result_types.push_back(mlir_type(DType::kF32, result.shape));
+  Names computed = call(onednn::kOneDnnTarget, config, names, types, result_types);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    computed[i] = converted(computed[i], DType::kF32, results[i].dtype, results[i].shape);
+  return computed;
 }
 
 bool Lowering::onednn_takes(DType operands, DType result) const {
@@ -363,10 +367,9 @@ std::string Lowering::sleef_call(std::string_view function, const Equation& equa
   Names operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i)
     operands.push_back(converted(operand(equation, i), result.dtype, dtype, result.shape));
-  const std::string computed = op(
-      "stablehlo.custom_call", operands, Names(operands.size(), type), type,
-      fmt::format("call_target_name = \"{}\", api_version = 4 : i32, backend_config = {{function = \"{}\"}}",
-                  sleef::kSleefTarget, function));
+  const std::string computed = call(sleef::kSleefTarget, fmt::format("function = \"{}\"", function), operands,
+                                    Names(operands.size(), type), {type})
+                                   .front();
   return converted(computed, dtype, result.dtype, result.shape);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/program/primitives/causal_attention.h"
-
 #include <algorithm>
+#include <bit>
 
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/transforms/causal_attention_programs.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/nested.h"
@@ -15,33 +16,30 @@ namespace {
 using Flags = std::vector<bool>;
 constexpr int kEquation = ir::NestedLink::kEquation;
 
-/// Of queries, and at most so many. A part costs compiling, and its share of what it saves becomes smaller.
-constexpr std::int64_t kLeastPart = 64, kMostParts = 8;
+/// XLA's code is as fast for shorter sequences.
+constexpr std::int64_t kLeastByOneDnn = 256;
 
 const ir::Program& program_of(const ir::OpParams& params) {
   return *params.as<CausalAttentionParams>().program;
 }
 
-Values computed(const CausalAttentionParams& p, std::int64_t parts, const Values& v) {
-  const ir::CausalAttention attention{p.scale.real, parts};
-  return p.backward ? attend_backward(attention, v[0], v[1], v[2], v[3], v[4], v[5])
-                    : attend(attention, v[0], v[1], v[2]);
-}
-
 /// The program of operands with these avals.
-ir::Program traced(const CausalAttentionParams& p, std::int64_t parts, const std::vector<Aval>& avals) {
+ir::Program traced(const CausalAttentionParams& p, const std::vector<Aval>& avals) {
+  const CausalAttention attention{p.scale.real, p.block};
   ir::Builder builder(p.backward ? "causal_attention_backward" : "causal_attention");
-  Values inputs;
-  for (const Aval& aval : avals) inputs.push_back(builder.input(aval));
-  return builder.finish(computed(p, parts, inputs));
+  Values v;
+  for (const Aval& aval : avals) v.push_back(builder.input(aval));
+  return builder.finish(p.backward ? attend_backward(attention, v[0], v[1], v[2], v[3], v[4], v[5])
+                                   : attend(attention, v[0], v[1], v[2]));
 }
 
 /// Whether the program is that of whole sequences, which a device has for some examples and heads.
 bool has_whole_sequences(const CausalAttentionParams& p) {
   const std::vector<Aval> avals = p.program->input_avals();
   const Shape &q = avals[0].shape, &k = avals[1].shape;
-  if (q[1] != p.query_shape[1] || q[3] != p.query_shape[3] || k[1] != p.key_shape[1] ||
-      k[3] != p.key_shape[3] || q[0] != k[0] || q[2] * p.key_shape[2] != k[2] * p.query_shape[2] || k[2] == 0)
+  if (avals[0].num_elements() == 0 || q[1] != p.query_shape[1] || q[3] != p.query_shape[3] ||
+      k[1] != p.key_shape[1] || k[3] != p.key_shape[3] || q[0] != k[0] ||
+      q[2] * p.key_shape[2] != k[2] * p.query_shape[2])
     return false;
   bool communicates = false;
   for_each_equation(*p.program, [&](const ir::Equation& e) {
@@ -51,16 +49,27 @@ bool has_whole_sequences(const CausalAttentionParams& p) {
   const auto has_shapes = [](const std::vector<Aval>& found, const std::vector<Aval>& wanted) {
     return std::ranges::equal(found, wanted, {}, &Aval::shape, &Aval::shape);
   };
-  return has_shapes(p.program->output_avals(), traced(p, 1, avals).output_avals());
+  return has_shapes(p.program->output_avals(), traced(p, avals).output_avals());
 }
 
 std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<CausalAttentionParams>();
+  const DType dtype = out.operand_aval(e, 0).dtype;
+  if (out.for_cpu() && p.query_shape[1] >= kLeastByOneDnn && out.onednn_takes(dtype, dtype) &&
+      onednn::is_available() && has_whole_sequences(p)) {
+    std::vector<std::pair<std::string, Aval>> operands;
+    std::vector<Aval> results;
+    for (std::size_t i = 0; i < e.inputs.size(); ++i)
+      operands.emplace_back(out.operand(e, i), out.operand_aval(e, i));
+    for (std::size_t i = 0; i < e.outputs.size(); ++i) results.push_back(out.result_aval(e, i));
+    return out.onednn_call(
+        fmt::format("operation = \"attention{}\", scale = {} : i64", p.backward ? "_backward" : "",
+                    std::bit_cast<std::int64_t>(p.scale.real)),
+        operands, results);
+  }
   ir::Lowering::Names operands;
   for (std::size_t i = 0; i < e.inputs.size(); ++i) operands.push_back(out.operand(e, i));
-  const std::int64_t parts = std::min(p.query_shape[1] / kLeastPart, kMostParts);
-  if (!out.for_cpu() || parts < 2 || !has_whole_sequences(p)) return out.inlined(*p.program, operands);
-  return out.inlined(traced(p, parts, p.program->input_avals()), operands);
+  return out.inlined(*p.program, operands);
 }
 
 }  // namespace
@@ -110,18 +119,20 @@ const ir::Primitive& causal_attention_p() {
   return p;
 }
 
-CausalAttentionParams causal_attention(const std::vector<Aval>& operands, double scale, bool backward) {
-  CausalAttentionParams p{{}, operands[0].shape, operands[1].shape, ir::Scalar::of(scale), backward};
-  p.program = shared(traced(p, 1, operands));
+CausalAttentionParams causal_attention(const std::vector<Aval>& operands, double scale, std::int64_t block,
+                                       bool backward) {
+  CausalAttentionParams p{{}, operands[0].shape, operands[1].shape, ir::Scalar::of(scale), block, backward};
+  p.program = shared(traced(p, operands));
   return p;
 }
 
-CustomVjpParams differentiable_causal_attention(const std::vector<Aval>& operands, double scale) {
-  const CausalAttentionParams forward = causal_attention(operands, scale, false);
+CustomVjpParams differentiable_causal_attention(const std::vector<Aval>& operands, double scale,
+                                                std::int64_t block) {
+  const CausalAttentionParams forward = causal_attention(operands, scale, block, false);
   std::vector<Aval> of_backward = operands;
   for (const Aval& aval : forward.program->output_avals()) of_backward.push_back(aval);
   of_backward.push_back(of_backward[3]);
-  const CausalAttentionParams backward = causal_attention(of_backward, scale, true);
+  const CausalAttentionParams backward = causal_attention(of_backward, scale, block, true);
   const auto program = [](const std::vector<Aval>& avals,
                           const std::function<Values(Inner&, const Values&)>& f) {
     Inner inner("causal_attention");

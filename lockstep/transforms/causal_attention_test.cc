@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/test_evaluate.h"
 #include "lockstep/transforms/nested_primitives.h"
@@ -10,43 +11,49 @@ namespace {
 
 using test::count_of;
 
-/// The number of products in the code of this attention, whose program was made for `local`.
-std::size_t products(const std::vector<Aval>& whole, const std::vector<Aval>& local, bool for_cpu = true) {
-  CausalAttentionParams params = causal_attention(whole, 1, false);
-  params.program = causal_attention(local, 1, false).program;
+/// Whether the code of this attention, whose program was made for `local`, is a call of oneDNN.
+bool is_called(const std::vector<Aval>& whole, const std::vector<Aval>& local,
+               const ir::LowerOptions& options = {}) {
+  CausalAttentionParams params = causal_attention(whole, 1, 256, false);
+  params.program = causal_attention(local, 1, 256, false).program;
   const ir::Program program = test::trace(local, [&](std::span<const ir::Value> v) {
     return emit_nested(v[0].builder(), causal_attention_p(), ir::OpParams::of(params), v);
   });
-  ir::LowerOptions options;
-  options.for_cpu = for_cpu;
-  return count_of("stablehlo.dot_general", lower(program, options).stablehlo);
+  const std::string text = lower(program, options).stablehlo;
+  const std::size_t calls = count_of("attention", text), products = count_of("stablehlo.dot_general", text);
+  EXPECT_EQ(products, calls > 0 ? 0U : 2U);
+  return calls > 0;
 }
 
 std::vector<Aval> operands(std::int64_t batch, std::int64_t length, std::int64_t heads,
-                           std::int64_t key_heads, std::int64_t features = 8) {
-  const Aval query{DType::kF32, {batch, length, heads, features}},
-      key{DType::kF32, {batch, length, key_heads, features}};
+                           std::int64_t key_heads, DType dtype = DType::kF32) {
+  const Aval query{dtype, {batch, length, heads, 8}}, key{dtype, {batch, length, key_heads, 8}};
   return {query, key, key};
 }
 
-TEST(CausalAttention, OfWholeSequencesOnCpus_IsComputedInParts) {
-  const auto in_parts = [](const std::vector<Aval>& x) { return products(x, x); };
-  EXPECT_EQ(in_parts(operands(2, 127, 4, 2)), 2U);
-  EXPECT_EQ(in_parts(operands(2, 128, 4, 2)), 4U);
-  EXPECT_EQ(in_parts(operands(2, 320, 4, 4)), 10U);
-  EXPECT_EQ(in_parts(operands(2, 4096, 4, 4)), 16U);
-  EXPECT_EQ(products(operands(2, 320, 4, 4), operands(2, 320, 4, 4), false), 2U);
-}
-
-TEST(CausalAttention, OfADevicesExamplesAndHeads_IsComputedInParts) {
-  EXPECT_EQ(products(operands(8, 320, 4, 2), operands(1, 320, 4, 2)), 10U);
-  EXPECT_EQ(products(operands(8, 320, 8, 4), operands(4, 320, 2, 1)), 10U);
+TEST(CausalAttention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
+  if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    EXPECT_TRUE(is_called(operands(2, 320, 4, 2, dtype), operands(2, 320, 4, 2, dtype)));
+  EXPECT_TRUE(is_called(operands(8, 320, 4, 2), operands(1, 320, 4, 2)));
+  EXPECT_TRUE(is_called(operands(8, 320, 8, 4), operands(4, 320, 2, 1)));
 }
 
 TEST(CausalAttention, OfPartsOfSequencesOrGroups_IsThePartitionedProgram) {
-  EXPECT_EQ(products(operands(2, 320, 4, 4), operands(2, 160, 4, 4)), 2U);
-  EXPECT_EQ(products(operands(2, 320, 4, 4), operands(2, 320, 4, 4, 4)), 2U);
-  EXPECT_EQ(products(operands(2, 320, 8, 2), operands(2, 320, 2, 2)), 2U);
+  EXPECT_FALSE(is_called(operands(2, 320, 4, 4), operands(2, 160, 4, 4)));
+  EXPECT_FALSE(is_called(operands(2, 320, 8, 2), operands(2, 320, 2, 2)));
+}
+
+TEST(CausalAttention, OfF64OrShortOrWithoutOneDnnOrOnOtherPlatforms_IsXlas) {
+  const std::vector<Aval> x = operands(2, 320, 4, 2), of_f64 = operands(2, 320, 4, 2, DType::kF64),
+                          short_ones = operands(2, 255, 4, 2);
+  ir::LowerOptions without, other;
+  without.onednn = false;
+  other.for_cpu = false;
+  EXPECT_FALSE(is_called(of_f64, of_f64));
+  EXPECT_FALSE(is_called(short_ones, short_ones));
+  EXPECT_FALSE(is_called(x, x, without));
+  EXPECT_FALSE(is_called(x, x, other));
 }
 
 }  // namespace

@@ -99,27 +99,29 @@ struct CustomLinearParams {
   std::int64_t num_known;
 };
 
-/// Causal attention (lockstep/program/primitives/causal_attention.h): operands query, key, value; results as
-/// attend's. With `backward` also result, logs and the cotangent, and attend_backward's results. The program
-/// is that in one part, of all devices' queries. It is lowered in several parts on CPUs, where a device has
-/// whole sequences after the partitioning.
+/// Causal attention (lockstep/transforms/causal_attention_programs.h): operands query, key, value; results as
+/// attend's. With `backward` also result, logs and the cotangent, and attend_backward's results. On CPUs
+/// oneDNN computes it where a device has whole sequences after the partitioning.
 const ir::Primitive& causal_attention_p();
 struct CausalAttentionParams {
-  static constexpr std::array<std::string_view, 5> kFields = {"program", "query_shape", "key_shape", "scale",
-                                                              "backward"};
+  static constexpr std::array<std::string_view, 6> kFields = {"program", "query_shape", "key_shape",
+                                                              "scale",   "block",       "backward"};
   ProgramPtr program;
   Shape query_shape, key_shape;  ///< before the partitioning
   ir::Scalar scale;
+  std::int64_t block;
   bool backward;
 };
 
 /// The parameters for these operands: query, key, value; and with `backward` the others. They vary over the
-/// same mesh axes.
-CausalAttentionParams causal_attention(const std::vector<Aval>& operands, double scale, bool backward);
+/// same mesh axes. `scale` and `block` are those of CausalAttention.
+CausalAttentionParams causal_attention(const std::vector<Aval>& operands, double scale, std::int64_t block,
+                                       bool backward);
 
 /// The parameters of custom_vjp for causal attention with both derivatives: operands query, key, value;
 /// result as attend's first.
-CustomVjpParams differentiable_causal_attention(const std::vector<Aval>& operands, double scale);
+CustomVjpParams differentiable_causal_attention(const std::vector<Aval>& operands, double scale,
+                                                std::int64_t block);
 
 /// All of the above.
 std::span<const ir::Primitive* const> nested_primitives();

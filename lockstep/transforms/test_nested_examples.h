@@ -165,10 +165,10 @@ inline std::vector<Example> nested_examples() {
     if (backward)
       attended.insert(attended.end(),
                       {random(query, -1, 1, 36), random({2, 2, 4, 2}, 1, 2, 37), random(query, -1, 1, 38)});
-    all.push_back(
-        {.primitive = &transforms::causal_attention_p(),
-         .params = ir::OpParams::of(transforms::causal_attention(avals_of(attended), 0.7, backward)),
-         .inputs = attended});
+    all.push_back({.primitive = &transforms::causal_attention_p(),
+                   .params = ir::OpParams::of(
+                       transforms::causal_attention(avals_of(attended), 0.7, backward ? 4 : 3, backward)),
+                   .inputs = attended});
   }
   return all;
 }

@@ -241,9 +241,9 @@ TEST(CausalAttention, OfManyPositions_EqualsThatByAMask) {
                         {2, bfloat16, 3e-2},
                         {2, float16, 4e-3}}) {
     SCOPED_TRACE(fmt::format("{}, key heads: {}", name(c.dtype), c.key_heads));
-    const Sizes s{.queries = 140, .keys = 140, .key_heads = c.key_heads};
+    const Sizes s{.queries = 260, .keys = 260, .key_heads = c.key_heads};
     const Arrays x = operands(s, c.dtype);
-    expect_all_equal(computed(attention({.is_causal = true}), x), computed(masked(140), x), c.tolerance);
+    expect_all_equal(computed(attention({.is_causal = true}), x), computed(masked(260), x), c.tolerance);
   }
 }
 
@@ -493,9 +493,9 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
       }
     }
   }
-  const Sizes of_parts{.batch = 4, .queries = 192, .keys = 192, .heads = 8, .key_heads = 4};
+  const Sizes of_parts{.batch = 4, .queries = 256, .keys = 256, .heads = 8, .key_heads = 4};
   const Arrays y = operands(of_parts);
-  const Arrays by_mask = computed(masked(192), y);
+  const Arrays by_mask = computed(masked(256), y);
   for (const Placement& each : placements) {
     SCOPED_TRACE("of many positions, " + each.query.to_string() + " and " + each.key.to_string());
     const Attend f = attention({.is_causal = true});
@@ -507,11 +507,7 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
     if (each.no_collectives) {
       EXPECT_EQ(lowered.explain(), "");
     }
-    // Three parts of whole sequences, with two products each.
-    std::size_t products = 0;
-    const std::string text = lowered.as_text();
-    for (std::size_t at = 0; (at = text.find("dot_general", at)) != std::string::npos; ++at) ++products;
-    EXPECT_EQ(products, each.no_collectives ? 6U : 2U);
+    EXPECT_EQ(lowered.as_text().find("operation = \"attention\"") != std::string::npos, each.no_collectives);
   }
   const Sizes of_ring{.queries = 16, .keys = 24};
   for (const Variant& variant : variants(of_ring)) {

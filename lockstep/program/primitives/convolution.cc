@@ -358,14 +358,17 @@ std::optional<std::string> onednn_call(Lowering& out, const Equation& e, const C
                          p.window_strides, p.padding_low, p.padding_high, p.lhs_dilation, p.rhs_dilation,
                          p.feature_group_count, p.batch_group_count}))
     return std::nullopt;
-  return out.onednn_call(
-      fmt::format("operation = \"convolution\", lhs_spec = {}, rhs_spec = {}, out_spec = {}, strides = {}, "
-                  "low = {}, high = {}, lhs_dilation = {}, rhs_dilation = {}, groups = {}",
-                  mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
-                  mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
-                  mlir_array(p.lhs_dilation), mlir_array(p.rhs_dilation),
-                  mlir_array(std::array{p.feature_group_count, p.batch_group_count})),
-      std::array{std::pair(out.operand(e, 0), lhs), std::pair(out.operand(e, 1), rhs)}, result);
+  return out
+      .onednn_call(
+          fmt::format(
+              "operation = \"convolution\", lhs_spec = {}, rhs_spec = {}, out_spec = {}, strides = {}, "
+              "low = {}, high = {}, lhs_dilation = {}, rhs_dilation = {}, groups = {}",
+              mlir_array(p.lhs_spec), mlir_array(p.rhs_spec), mlir_array(p.out_spec),
+              mlir_array(p.window_strides), mlir_array(p.padding_low), mlir_array(p.padding_high),
+              mlir_array(p.lhs_dilation), mlir_array(p.rhs_dilation),
+              mlir_array(std::array{p.feature_group_count, p.batch_group_count})),
+          std::array{std::pair(out.operand(e, 0), lhs), std::pair(out.operand(e, 1), rhs)}, {{result}})
+      .front();
 }
 
 /// The operand after its padding, where XLA's CPU compiler needs that; the padding is taken out of `p`. The

@@ -314,10 +314,11 @@ std::optional<std::string> lower_by_rows(Lowering& out, const Equation& e, const
   std::string product;
   const auto left = [&] { return reshaped(out, p.lhs, dtype, p.lhs_shape, {p.n, p.m}); };
   if (by_onednn) {
-    product = out.onednn_call(
-        "operation = \"product\"",
-        std::array{std::pair(left(), Aval{dtype, {p.n, p.m}}), std::pair(right, Aval{dtype, {p.n, p.k}})},
-        {of_result, {p.m, p.k}});
+    product = out.onednn_call("operation = \"product\"",
+                              std::array{std::pair(left(), Aval{dtype, {p.n, p.m}}),
+                                         std::pair(right, Aval{dtype, {p.n, p.k}})},
+                              {{Aval{of_result, {p.m, p.k}}}})
+                  .front();
   } else {
     const std::string turned_type = mlir_type(dtype, {p.m, p.n});
     std::string turned = p.transposed_lhs;

@@ -170,7 +170,8 @@ std::optional<std::string> by_onednn(Lowering& out, const Equation& e, std::stri
     return std::nullopt;
   std::vector<std::pair<std::string, Aval>> operands;
   for (std::size_t i = 0; i < 3; ++i) operands.emplace_back(out.operand(e, i), out.operand_aval(e, i));
-  return out.onednn_call(fmt::format("operation = \"{}\"", operation), operands, out.result_aval(e));
+  return out.onednn_call(fmt::format("operation = \"{}\"", operation), operands, {{out.result_aval(e)}})
+      .front();
 }
 
 }  // namespace

@@ -13,26 +13,25 @@
 ///                         successive heads as there are for each
 ///   result                as query: the values' mean, weighted by softmax(scale * query · key)
 /// Scores are of f32 where the dtype is narrower.
-namespace lockstep::ir {
+namespace lockstep::transforms {
 
 struct CausalAttention {
-  double scale = 1;
+  double scale;
 
-  /// The queries are computed in so many parts of nearly one size, each with the keys up to its end: of
-  /// n parts (n + 1) / 2n of the scores are computed. The results are the same.
-  std::int64_t parts = 1;
+  /// The number of keys whose scores exist at a time; from `length` on, all.
+  std::int64_t block;
 };
 
 /// The result, and for each query the logarithm of the sum of its scores' powers, [batch, key heads, length,
 /// heads / key heads], of the scores' dtype.
-std::vector<Value> attend(const CausalAttention& attention, const Value& query, const Value& key,
-                          const Value& value);
+std::vector<ir::Value> attend(const CausalAttention& attention, const ir::Value& query, const ir::Value& key,
+                              const ir::Value& value);
 
 /// The cotangents of query, key and value, for that of the result. It computes the scores again (Dao, Fu,
 /// Ermon, Rudra and Ré, "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022,
 /// appendix B).
-std::vector<Value> attend_backward(const CausalAttention& attention, const Value& query, const Value& key,
-                                   const Value& value, const Value& result, const Value& logs,
-                                   const Value& cotangent);
+std::vector<ir::Value> attend_backward(const CausalAttention& attention, const ir::Value& query,
+                                       const ir::Value& key, const ir::Value& value, const ir::Value& result,
+                                       const ir::Value& logs, const ir::Value& cotangent);
 
-}  // namespace lockstep::ir
+}  // namespace lockstep::transforms

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/program/primitives/causal_attention.h"
+#include "lockstep/transforms/causal_attention_programs.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "lockstep/program/test_evaluate.h"
 
-namespace lockstep::ir {
+namespace lockstep::transforms {
 namespace {
 
 using namespace test;
@@ -66,18 +66,18 @@ std::vector<HostArray> by_definition(const Sizes& s, double scale, const std::ve
   return out;
 }
 
-TEST(CausalAttention, InOneOrThreeParts_IsTheDefinition_WithItsCotangents) {
+TEST(CausalAttention, AtOnceOrInBlocks_IsTheDefinition_WithItsCotangents) {
   for (const std::int64_t key_heads : {2, 4}) {
     const Sizes s{.key_heads = key_heads};
     const std::vector<HostArray> x = {random(s.query(), -2, 2, 1), random(s.key(), -2, 2, 2),
                                       random(s.key(), -1, 1, 3), random(s.query(), -1, 1, 4)};
     const std::vector<HostArray> wanted = by_definition(s, 0.8, x);
     Joined joined;
-    const std::vector<Value> v = joined.inputs(x);
-    constexpr std::int64_t kParts[] = {1, 3};
-    for (const std::int64_t parts : kParts) {
-      const CausalAttention attention{0.8, parts};
-      const std::vector<Value> results = attend(attention, v[0], v[1], v[2]);
+    const std::vector<ir::Value> v = joined.inputs(x);
+    constexpr std::int64_t kBlocks[] = {11, 4};
+    for (const std::int64_t block : kBlocks) {
+      const CausalAttention attention{0.8, block};
+      const std::vector<ir::Value> results = attend(attention, v[0], v[1], v[2]);
       EXPECT_EQ(results[1].aval().shape, (Shape{s.batch, key_heads, s.length, s.heads / key_heads}));
       joined.want({results[0]});
       joined.want(attend_backward(attention, v[0], v[1], v[2], results[0], results[1], v[3]));
@@ -94,4 +94,4 @@ TEST(CausalAttention, InOneOrThreeParts_IsTheDefinition_WithItsCotangents) {
 }
 
 }  // namespace
-}  // namespace lockstep::ir
+}  // namespace lockstep::transforms
