@@ -11,6 +11,7 @@
 #include "lockstep/onednn/computations.h"
 #include "lockstep/onednn/few_pixels.h"
 #include "lockstep/onednn/library.h"
+#include "lockstep/onednn/test_attention.h"
 
 namespace lockstep::onednn {
 namespace {
@@ -369,50 +370,6 @@ TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
   EXPECT_EQ(library.omp_get_max_threads(), 3);
 }
 
-/// Causal attention by the definition, in f64: the result, and the cotangents of query, key and value.
-std::vector<std::vector<double>> attention_by_definition(const Attention& a,
-                                                         const std::vector<std::vector<float>>& x) {
-  const std::vector<float>&q = x[0], &k = x[1], &v = x[2], &g = x[3];
-  std::vector<std::vector<double>> out;
-  for (const std::size_t operand : {0, 0, 1, 2}) out.emplace_back(x[operand].size());
-  const std::int64_t group = a.heads / a.key_heads;
-  for (std::int64_t b = 0; b < a.batch; ++b)
-    for (std::int64_t h = 0; h < a.heads; ++h)
-      for (std::int64_t i = 0; i < a.length; ++i) {
-        const auto row = [&](std::int64_t f) {
-          return static_cast<std::size_t>(((b * a.length + i) * a.heads + h) * a.features + f);
-        };
-        const auto key = [&](std::int64_t j, std::int64_t f) {
-          return static_cast<std::size_t>(((b * a.length + j) * a.key_heads + h / group) * a.features + f);
-        };
-        const auto dot = [&](const std::vector<float>& rows, const std::vector<float>& keys, std::int64_t j) {
-          double sum = 0;
-          for (std::int64_t f = 0; f < a.features; ++f) sum += double{rows[row(f)]} * keys[key(j, f)];
-          return sum;
-        };
-        std::vector<double> weights, of_weights;
-        double sum = 0, mean = 0, highest = -std::numeric_limits<double>::infinity();
-        for (std::int64_t j = 0; j <= i; ++j) {
-          weights.push_back(double{a.scale} * dot(q, k, j));
-          of_weights.push_back(dot(g, v, j));
-          highest = std::max(highest, weights.back());
-        }
-        for (double& weight : weights) sum += weight = std::exp(weight - highest);
-        for (std::size_t j = 0; j < weights.size(); ++j) mean += (weights[j] /= sum) * of_weights[j];
-        for (std::int64_t j = 0; j <= i; ++j) {
-          const double weight = weights[static_cast<std::size_t>(j)];
-          const double of_score = double{a.scale} * weight * (of_weights[static_cast<std::size_t>(j)] - mean);
-          for (std::int64_t f = 0; f < a.features; ++f) {
-            out[0][row(f)] += weight * v[key(j, f)];
-            out[1][row(f)] += of_score * k[key(j, f)];
-            out[2][key(j, f)] += of_score * q[row(f)];
-            out[3][key(j, f)] += weight * g[row(f)];
-          }
-        }
-      }
-  return out;
-}
-
 struct Attended {
   std::vector<float> result, logs, of_query, of_key, of_value;
 };
@@ -434,7 +391,9 @@ TEST(Attention, OfAnySizes_IsTheDefinition_WithItsCotangents) {
     const std::vector<std::vector<float>> x = {random(query, 1), random(key, 2), random(key, 3),
                                                random(query, 4)};
     const Attended y = attended(a, x, in_turn);
-    const std::vector<std::vector<double>> wanted = attention_by_definition(a, x);
+    std::array<std::vector<double>, 4> operands;
+    for (std::size_t i = 0; i < 4; ++i) operands[i].assign(x[i].begin(), x[i].end());
+    const std::array<std::vector<double>, 4> wanted = test::attention_by_definition(a, operands);
     const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value};
     for (std::size_t i = 0; i < wanted.size(); ++i)
       for (std::size_t e = 0; e < wanted[i].size(); ++e)

@@ -14,7 +14,6 @@ namespace lockstep::transforms {
 namespace {
 
 using Flags = std::vector<bool>;
-constexpr int kEquation = ir::NestedLink::kEquation;
 
 /// XLA's code is as fast for shorter sequences.
 constexpr std::int64_t kLeastByOneDnn = 256;
@@ -86,15 +85,7 @@ const ir::Primitive& causal_attention_p() {
           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
             return {{params.as<CausalAttentionParams>().program}};
           },
-          .links =
-              [](const ir::OpParams& params) {
-                std::vector<ir::NestedLink> links;
-                const ir::Program& program = program_of(params);
-                for (std::size_t i = 0; i < program.inputs.size(); ++i) links.push_back({kEquation, i, 0, i});
-                for (std::size_t k = 0; k < program.outputs.size(); ++k)
-                  links.push_back({0, k, kEquation, k});
-                return links;
-              },
+          .links = [](const ir::OpParams& params) { return links_to_all(program_of(params)); },
           .with_programs =
               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
                 auto p = params.as<CausalAttentionParams>();

@@ -13,7 +13,6 @@ namespace lockstep::transforms {
 namespace {
 
 using Flags = std::vector<bool>;
-constexpr int kEquation = ir::NestedLink::kEquation;
 
 /// The rules that do not depend on which derivative is the user's. P: CustomJvpParams or CustomVjpParams.
 template <class P>
@@ -35,15 +34,7 @@ ir::Primitive plain_call(std::string name) {
           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
             return {{params.as<P>().program}};
           },
-          .links =
-              [program](const ir::OpParams& params) {
-                std::vector<ir::NestedLink> links;
-                for (std::size_t i = 0; i < program(params).inputs.size(); ++i)
-                  links.push_back({kEquation, i, 0, i});
-                for (std::size_t k = 0; k < program(params).outputs.size(); ++k)
-                  links.push_back({0, k, kEquation, k});
-                return links;
-              },
+          .links = [program](const ir::OpParams& params) { return links_to_all(program(params)); },
           .with_programs =
               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
                 P p = params.as<P>();

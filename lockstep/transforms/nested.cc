@@ -104,6 +104,15 @@ ProgramPtr restricted(const ir::Program& program, const std::vector<bool>& input
   return shared(std::move(part));
 }
 
+std::vector<ir::NestedLink> links_to_all(const ir::Program& program) {
+  std::vector<ir::NestedLink> links;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    links.push_back({ir::NestedLink::kEquation, i, 0, i});
+  for (std::size_t k = 0; k < program.outputs.size(); ++k)
+    links.push_back({0, k, ir::NestedLink::kEquation, k});
+  return links;
+}
+
 ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, std::size_t results) {
   return {params, std::vector<bool>(operands, true), std::vector<bool>(results, true)};
 }

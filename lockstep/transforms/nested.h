@@ -60,6 +60,10 @@ std::vector<bool> live_inputs(const ir::Program& program, const std::vector<bool
 ProgramPtr restricted(const ir::Program& program, const std::vector<bool>& inputs,
                       const std::vector<bool>& outputs);
 
+/// The links of an equation that runs one program, once: its operands are the inputs, its results the
+/// outputs.
+std::vector<ir::NestedLink> links_to_all(const ir::Program& program);
+
 /// Describes an equation from which nothing is removed.
 ir::PrunedEquation unpruned(const ir::OpParams& params, std::size_t operands, std::size_t results);
 

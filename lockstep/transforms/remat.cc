@@ -14,7 +14,6 @@ namespace lockstep::transforms {
 namespace {
 
 using Flags = std::vector<bool>;
-constexpr int kEquation = ir::NestedLink::kEquation;
 
 const ir::Program& program_of(const ir::OpParams& params) { return *params.as<RematParams>().program; }
 
@@ -30,14 +29,6 @@ ir::OpParams params_of(ProgramPtr program, const ir::OpParams& like,
 std::vector<Aval> shape(std::span<const Aval> operands, const ir::OpParams& params) {
   check_operands("the program", operands, program_of(params).input_avals());
   return program_of(params).output_avals();
-}
-
-std::vector<ir::NestedLink> links(const ir::OpParams& params) {
-  const ir::Program& program = program_of(params);
-  std::vector<ir::NestedLink> links;
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) links.push_back({kEquation, i, 0, i});
-  for (std::size_t k = 0; k < program.outputs.size(); ++k) links.push_back({0, k, kEquation, k});
-  return links;
 }
 
 ir::JvpValues derive(const ir::NestedJvpCall& call) {
@@ -152,25 +143,25 @@ std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
 }  // namespace
 
 const ir::Primitive& remat_p() {
-  static const ir::Primitive p =
-      nested_primitive("remat", shape, transpose, write,
-                       ir::NestedRules{
-                           .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
-                             return {{params.as<RematParams>().program}};
-                           },
-                           .links = links,
-                           .with_programs =
-                               [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
-                                 return params_of(programs.front(), params);
-                               },
-                           .jvp = derive,
-                           .batching = batching,
-                           .prune = [](const ir::OpParams& params, const Flags& used) -> ir::PrunedEquation {
-                             const ir::Program& program = program_of(params);
-                             const Flags inputs = live_inputs(program, used);
-                             return {params_of(restricted(program, inputs, used), params), inputs, used};
-                           },
-                       });
+  static const ir::Primitive p = nested_primitive(
+      "remat", shape, transpose, write,
+      ir::NestedRules{
+          .programs = [](const ir::OpParams& params) -> std::vector<ir::NestedProgram> {
+            return {{params.as<RematParams>().program}};
+          },
+          .links = [](const ir::OpParams& params) { return links_to_all(program_of(params)); },
+          .with_programs =
+              [](const ir::OpParams& params, std::vector<ProgramPtr> programs) {
+                return params_of(programs.front(), params);
+              },
+          .jvp = derive,
+          .batching = batching,
+          .prune = [](const ir::OpParams& params, const Flags& used) -> ir::PrunedEquation {
+            const ir::Program& program = program_of(params);
+            const Flags inputs = live_inputs(program, used);
+            return {params_of(restricted(program, inputs, used), params), inputs, used};
+          },
+      });
   return p;
 }
 
