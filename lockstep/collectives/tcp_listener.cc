@@ -62,7 +62,7 @@ bool TcpListener::have_room(Links links) {
     rest(kLeastTimeToProve);
     return false;
   }
-  oldest->end("others came, and it had said nothing");
+  oldest->end("it was closed to make room: newer connections came, and it had sent no proof");
   return true;
 }
 
@@ -95,7 +95,8 @@ void TcpListener::look_at_time(Links links, Clock::time_point now) {
     report(EPOLLIN);
   }
   for (const auto& link : links)
-    if (is_stranger(*link) && now - link->begun >= kMostTimeToProve) link->end("it had said nothing");
+    if (is_stranger(*link) && now - link->begun >= kMostTimeToProve)
+      link->end("it sent no proof in time that it belongs to this job");
 }
 
 }  // namespace lockstep::collectives

@@ -13,6 +13,7 @@
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/axis_sets.h"
+#include "lockstep/transforms/causal_attention_programs.h"
 #include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::nn {
@@ -49,7 +50,7 @@ Array whole(const Attention& a) {
   if (size_of(dtype) < 4) scores = astype(scores, DType::kF32);
   scores = scores * a.scale;
   if (a.bias) scores = scores + terms(*a.bias);
-  const double hidden = internal::hidden_score(dtype);
+  const double hidden = transforms::hidden_score(dtype);
   if (a.mask) scores = where(terms(*a.mask), scores, hidden);
   if (a.is_causal) scores = where(tril(ones({a.queries(), a.keys()}, DType::kBool)), scores, hidden);
   if (a.window.is_limited()) {

@@ -13,6 +13,7 @@
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
+#include "lockstep/transforms/causal_attention_programs.h"
 
 namespace lockstep::nn::internal {
 namespace {
@@ -40,11 +41,11 @@ Array scores(const Queries& queries, const Keys& keys) {
   const DType dtype = at_least_f32(scores.dtype());
   scores = astype(scores, dtype) * queries.scale;
   if (keys.bias) scores = astype(scores + *keys.bias, dtype);
-  if (keys.mask) scores = where(*keys.mask, scores, hidden_score(dtype));
+  if (keys.mask) scores = where(*keys.mask, scores, transforms::hidden_score(dtype));
   if (!keys.places) return scores;
   if (queries.places) {
     scores = where(visible(*queries.places, *keys.places, queries.is_causal, queries.window), scores,
-                   hidden_score(dtype));
+                   transforms::hidden_score(dtype));
   }
   return keys.some_missing ? where(*keys.places == kNoPlace, -infinity(), scores) : scores;
 }
@@ -197,8 +198,6 @@ Array without_padding(const Array& result, const Array& lengths, const Array& po
   const Array there = reshape(positions, {1, queries}) < reshape(lengths, {batch, 1});
   return where(reshape(there, {batch, queries, 1, 1}), result, zeros_like(result));
 }
-
-double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
 
 Array grouped(const Array& query, std::int64_t key_heads) {
   const Shape& s = query.shape();

@@ -36,10 +36,6 @@ std::optional<Array> mask_with_lengths(const std::optional<Array>& mask, const s
 /// below the length of their example.
 Array without_padding(const Array& result, const Array& lengths, const Array& positions);
 
-/// The score where the mask or causality hides a key, as in JAX. It is finite, so that a query that sees no
-/// key gets equal weights.
-double hidden_score(DType dtype);
-
 /// [batch, queries, heads, features] as [batch, key heads, group, queries, features], and the inverse.
 Array grouped(const Array& query, std::int64_t key_heads);
 Array ungrouped(const Array& result);

@@ -382,7 +382,7 @@ Attended attended(const Attention& a, const std::vector<std::vector<float>>& x, 
   return y;
 }
 
-TEST(Attention, OfAnySizes_IsTheDefinition_WithItsCotangents) {
+TEST(Attention, OfAnySizes_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
   for (const Attention& a : {Attention{1, 1, 1, 1, 1, 1}, Attention{2, 37, 4, 2, 5, -0.4F},
                              Attention{1, 129, 3, 3, 16, 2}, Attention{1, 300, 4, 1, 8, 0.7F}}) {
@@ -405,7 +405,7 @@ TEST(Attention, OfAnySizes_IsTheDefinition_WithItsCotangents) {
   }
 }
 
-TEST(Attention, OfANanInAKey_IsNanForLaterQueriesOnly) {
+TEST(Attention, WithANanInAKey_IsNanForLaterQueriesOnly) {
   if (!is_available()) GTEST_SKIP() << description();
   const Attention a{1, 300, 1, 1, 4, 1};
   const Integers shape = {1, 300, 1, 4};

@@ -362,7 +362,7 @@ bool Lowering::onednn_takes(DType operands, DType result) const {
 
 std::string Lowering::sleef_call(std::string_view function, const Equation& equation) {
   const Aval& result = result_aval(equation);
-  const DType dtype = result.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const DType dtype = sleef::computed_in(result.dtype);
   const std::string type = mlir_type(dtype, result.shape);
   Names operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i)

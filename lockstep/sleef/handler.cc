@@ -23,9 +23,8 @@ void execute(const XLA_FFI_CallFrame& frame) {
     operands.push_back(static_cast<const XLA_FFI_Buffer*>(frame.args.args[i])->data);
   const std::int64_t count =
       std::accumulate(result.dims, result.dims + result.rank, std::int64_t{1}, std::multiplies<>());
-  const bool is_f64 = collectives::dtype_of_ffi(result.dtype) == DType::kF64;
-  compute(collectives::ffi_text(frame, "function"), is_f64 ? DType::kF64 : DType::kF32, operands, result.data,
-          count, collectives::for_each_of(frame));
+  compute(collectives::ffi_text(frame, "function"), collectives::dtype_of_ffi(result.dtype).value(), operands,
+          result.data, count, collectives::for_each_of(frame));
 }
 
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }

@@ -100,7 +100,7 @@ void compute(std::string_view function, DType dtype, std::span<const void* const
              std::int64_t count, const ForEach& for_each) {
   const std::size_t place = place_of(function);
   if (place == std::size(kFunctions) || static_cast<int>(operands.size()) != kFunctions[place].operands)
-    fail_internally("[sleef] {} of {} operands", function, operands.size());
+    fail_internally("[sleef] there is no function {} of {} operands", function, operands.size());
   const Library& l = library();
   if (dtype == DType::kF64)
     return compute<double>(l.instructions->f64, l.f64[place], operands, result, count, for_each);

@@ -30,6 +30,9 @@ std::string description();
 /// numbers; subnormal results may be 0.
 bool computes(std::string_view function, DType dtype);
 
+/// The dtype in which numbers of a floating dtype are computed.
+inline DType computed_in(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
 /// Whether it is computed, and faster than by XLA's code (benchmarks/functions_on_cpus.cc).
 bool is_faster(std::string_view function, DType dtype);
 

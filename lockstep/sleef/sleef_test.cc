@@ -106,7 +106,7 @@ TEST(Sleef, AnElement_HasTheSameResultWhereverItIs) {
 }
 
 /// Also of instructions that this processor has, but that are not its widest.
-TEST(Loops, OfAllInstructions_ComputeEachElementOnce) {
+TEST(Loops, WithEachInstructionSet_ComputeAllElements) {
   if (!is_available()) GTEST_SKIP() << description();
   std::string why_not;
   void* const library = load_trusted_library("libsleef.so.3", &why_not);

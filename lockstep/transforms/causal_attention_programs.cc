@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/transforms/causal_attention_programs.h"
 
-#include <limits>
 #include <utility>
 
 #include "lockstep/program/primitives/dot_general.h"
@@ -19,12 +18,6 @@ using ir::Value;
 using Sizes = std::vector<std::int64_t>;
 
 DType dtype_of_scores(DType dtype) { return size_of(dtype) < 4 ? DType::kF32 : dtype; }
-
-/// The score of a key that is not seen, as in JAX.
-double hidden_score(DType scores) {
-  return -0.7 *
-         (scores == DType::kF64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
-}
 
 Value dot(const Value& a, const Value& b, ir::DotGeneralParams dimensions) {
   dimensions.preferred_element_type = dtype_of_scores(a.aval().dtype);
@@ -171,6 +164,8 @@ Values for_each_block(const Values& constants, const Values& carry, const Values
 }
 
 }  // namespace
+
+double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
 
 Values attend(const CausalAttention& attention, const Value& query, const Value& key, const Value& value) {
   const Queries q(attention, query, key);

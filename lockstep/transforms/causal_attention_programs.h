@@ -15,6 +15,10 @@
 /// Scores are of f32 where the dtype is narrower.
 namespace lockstep::transforms {
 
+/// The score where the mask or causality hides a key, as in JAX. It is finite, so that a query that sees no
+/// key gets equal weights.
+double hidden_score(DType dtype);
+
 struct CausalAttention {
   double scale;
 

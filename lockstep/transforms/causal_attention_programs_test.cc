@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-TEST(CausalAttention, AtOnceOrInBlocks_IsTheDefinition_WithItsCotangents) {
+TEST(CausalAttention, AtOnceOrInBlocks_EqualsTheDefinition) {
   for (const std::int64_t key_heads : {2, 4}) {
     const onednn::Attention sizes{2, 11, 4, key_heads, 3, 0.75};
     const Shape query = {2, 11, 4, 3}, key = {2, 11, key_heads, 3};

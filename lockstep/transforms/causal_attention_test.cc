@@ -39,12 +39,12 @@ TEST(CausalAttention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
   EXPECT_TRUE(is_called(operands(8, 320, 8, 4), operands(4, 320, 2, 1)));
 }
 
-TEST(CausalAttention, OfPartsOfSequencesOrGroups_IsThePartitionedProgram) {
+TEST(CausalAttention, OfSplitSequencesOrGroups_IsCompiledByXla) {
   EXPECT_FALSE(is_called(operands(2, 320, 4, 4), operands(2, 160, 4, 4)));
   EXPECT_FALSE(is_called(operands(2, 320, 8, 2), operands(2, 320, 2, 2)));
 }
 
-TEST(CausalAttention, OfF64OrShortOrWithoutOneDnnOrOnOtherPlatforms_IsXlas) {
+TEST(CausalAttention, WhereOneDnnIsNotUsed_IsCompiledByXla) {
   const std::vector<Aval> x = operands(2, 320, 4, 2), of_f64 = operands(2, 320, 4, 2, DType::kF64),
                           short_ones = operands(2, 255, 4, 2);
   ir::LowerOptions without, other;

@@ -229,7 +229,7 @@ Attend masked(std::int64_t length) {
   return attention({.mask = reshape(tril(ones({length, length}, DType::kBool)), {1, 1, length, length})});
 }
 
-TEST(CausalAttention, OfManyPositions_EqualsThatByAMask) {
+TEST(CausalAttention, OfManyPositions_EqualsMaskedAttention) {
   struct Case {
     std::int64_t key_heads;
     DType dtype;

@@ -38,7 +38,7 @@ bool repays_sleef(Lowering& out, const Equation& e, std::string_view function) {
   const Aval& aval = out.result_aval(e);
   if (e.primitive == &pow_p() && is_simple_power(out, e)) return false;
   return aval.num_elements() >= kFewest && out.sleef_takes(aval.dtype) &&
-         sleef::is_faster(function, aval.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+         sleef::is_faster(function, sleef::computed_in(aval.dtype));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string name_of(std::size_t function) {
 }
 
 /// XLA computes the few, SLEEF the many; the numbers of the ends of each dtype are among them.
-TEST(FunctionsOnCpus, OfManyElements_EqualThoseOfFew) {
+TEST(FunctionsOnCpus, OfManyElements_EqualXlasOfFew) {
   constexpr double kInf = std::numeric_limits<double>::infinity(),
                    kNan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> ends = {0, -0.0, 1, -1, kInf, -kInf, kNan, 0.5, -0.5, 2, 1e3, -1e3, 1e30, 1e-30};
@@ -85,7 +85,7 @@ std::string text(const Primitive& primitive, DType dtype, std::int64_t count,
   return lower(builder.finish(builder.emit(primitive, {}, inputs)), options).stablehlo;
 }
 
-TEST(FunctionsOnCpus, OfFewElementsOrOnOtherPlatformsOrAsVectorCodeOfXla_AreComputedByXla) {
+TEST(FunctionsOnCpus, WhereSleefIsNotFaster_AreComputedByXla) {
   if (!sleef::is_available()) GTEST_SKIP() << sleef::description();
   const std::string call(sleef::kSleefTarget);
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
