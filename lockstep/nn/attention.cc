@@ -13,18 +13,18 @@
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/shape.h"
 #include "lockstep/program/axis_sets.h"
-#include "lockstep/transforms/causal_attention_programs.h"
+#include "lockstep/transforms/attention_programs.h"
 #include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::nn {
 namespace {
 
 /// Shorter sequences are computed by operations that XLA fuses.
-constexpr std::int64_t kLeastCausal = 128;
+constexpr std::int64_t kLeastAsOne = 128;
 
 struct Attention {
   Array query, key, value;
-  std::optional<Array> mask, bias;
+  std::optional<Array> mask, bias, lengths;
   bool is_causal;
   LocalWindow window;
   double scale;
@@ -62,23 +62,25 @@ Array whole(const Attention& a) {
   return reshape(einsum(in_groups ? "bhgqk,bkhf->bqhgf" : "bhqk,bkhf->bqhf", {weights, a.value}), shape);
 }
 
-/// Whether it is attention of each query to the keys up to its own place, and nothing else.
-bool is_only_causal(const Attention& a) {
+/// Whether it is one operation, which knows which keys a query sees by their places.
+bool is_one_operation(const Attention& a) {
   const DType dtype = a.query.dtype();
-  return a.is_causal && !a.mask && !a.bias && !a.window.is_limited() && a.queries() == a.keys() &&
-         a.queries() >= kLeastCausal && is_floating(dtype) && a.key.dtype() == dtype &&
-         a.value.dtype() == dtype;
+  return !a.mask && !a.bias && std::min(a.queries(), a.keys()) >= kLeastAsOne && is_floating(dtype) &&
+         a.key.dtype() == dtype && a.value.dtype() == dtype;
 }
 
-Array causal(const Attention& a, std::int64_t block) {
-  const std::vector<Array> operands = {a.query, a.key, a.value};
+Array as_one_operation(const Attention& a, std::int64_t block) {
+  std::vector<Array> operands = {a.query, a.key, a.value};
+  if (a.lengths) operands.push_back(internal::lengths_of(*a.lengths, a.keys()));
   std::vector<std::string> varying;
   for (const Array& operand : operands) varying = ir::both(varying, operand.aval().varying);
   std::vector<Aval> avals;
   for (const Array& operand : operands) avals.push_back({operand.dtype(), operand.shape(), false, varying});
-  return lockstep::internal::emit_nested(
-             transforms::custom_vjp_p(),
-             ir::OpParams::of(transforms::differentiable_causal_attention(avals, a.scale, block)), operands)
+  const std::optional<std::int64_t> right = a.is_causal ? 0 : a.window.right;
+  return lockstep::internal::emit_nested(transforms::custom_vjp_p(),
+                                         ir::OpParams::of(transforms::differentiable_attention(
+                                             avals, {a.scale, block, a.window.left, right})),
+                                         operands)
       .front();
 }
 
@@ -125,14 +127,18 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                auto taken = [&](const std::optional<Array>& given) {
                  return given ? std::optional(*next++) : std::nullopt;
                };
-               Attention a = {t[0], t[1], t[2], {}, {}, options.is_causal, options.local_window_size, scale};
+               Attention a = {t[0], t[1], t[2], {}, {}, {}, options.is_causal, options.local_window_size,
+                              scale};
                a.mask = taken(options.mask);
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);
-               a.mask = internal::mask_with_lengths(a.mask, taken(options.key_value_seq_lengths), keys);
-               const Array result = is_only_causal(a) ? causal(a, block)
-                                    : block < keys    ? by_blocks(a, block)
-                                                      : whole(a);
+               a.lengths = taken(options.key_value_seq_lengths);
+               const auto computed = [&] {
+                 if (is_one_operation(a)) return as_one_operation(a, block);
+                 a.mask = internal::mask_with_lengths(a.mask, a.lengths, keys);
+                 return block < keys ? by_blocks(a, block) : whole(a);
+               };
+               const Array result = computed();
                return std::vector<Array>{
                    of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
                               : result};

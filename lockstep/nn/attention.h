@@ -46,9 +46,9 @@ struct AttentionOptions {
 /// head, and so on; keys are not copied. For dtypes narrower than f32 the softmax is computed in f32. The
 /// result has query's shape. A query that sees no key gets the mean of all values.
 ///
-/// Causal attention of 128 queries and more, with as many keys, and without mask, bias, window and lengths,
-/// does not keep the scores for the derivative. On CPUs oneDNN computes it in blocks, without most of the
-/// scores of later keys, where a device has whole sequences.
+/// From 128 queries and keys on, and without mask and bias, no scores are kept for the derivative. On CPUs
+/// oneDNN computes it in blocks, without those that causality, the window or the lengths hide, where a device
+/// has whole sequences.
 ///
 /// With blocks of keys (block_size), no array of size queries * keys exists except the mask and bias that
 /// were given: the softmax is accumulated from the largest score and the sum of exponentials so far. It can

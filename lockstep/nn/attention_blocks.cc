@@ -13,7 +13,7 @@
 #include "lockstep/ops/nested_call.h"
 #include "lockstep/ops/reduction.h"
 #include "lockstep/ops/shape.h"
-#include "lockstep/transforms/causal_attention_programs.h"
+#include "lockstep/transforms/attention_programs.h"
 
 namespace lockstep::nn::internal {
 namespace {
@@ -182,8 +182,12 @@ Array visible(const Array& queries, const Array& keys, bool is_causal, const Loc
   return all ? *all : ones(ahead.shape(), DType::kBool);
 }
 
+Array lengths_of(const Array& lengths, std::int64_t count) {
+  return astype(size_of(lengths.dtype()) < 4 ? lengths : clip(lengths, 0, count), DType::kI32);
+}
+
 Array within(const Array& lengths, std::int64_t count) {
-  return arange(count, lengths.dtype()) < reshape(lengths, {lengths.shape()[0], 1, 1, 1});
+  return arange(count, DType::kI32) < reshape(lengths_of(lengths, count), {lengths.shape()[0], 1, 1, 1});
 }
 
 std::optional<Array> mask_with_lengths(const std::optional<Array>& mask, const std::optional<Array>& lengths,

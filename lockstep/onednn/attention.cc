@@ -7,173 +7,244 @@
 
 #include "lockstep/onednn/computations.h"
 #include "lockstep/onednn/library.h"
-#include "lockstep/onednn/plan.h"
 #include "lockstep/onednn/rows.h"
 
 namespace lockstep::onednn {
 namespace {
 
-/// The queries and keys of a block of scores, which stays in a core's cache.
-constexpr std::int64_t kQueries = 128, kKeys = 256;
+/// The rows of queries and the keys of a block of scores, which stays in a core's cache.
+constexpr std::int64_t kRows = 128, kKeys = 256;
 static_assert(kKeys % kRowMultiple == 0);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// An operand's rows of one example and head.
-template <class T>
-struct Rows {
-  T* data;
-  std::int64_t stride;
-  T* at(std::int64_t row) const { return data + row * stride; }
-};
-
-template <class T>
-Rows<T> rows(T* x, const Attention& a, std::int64_t heads, std::int64_t example, std::int64_t head) {
-  return {x + (example * a.length * heads + head) * a.features, heads * a.features};
-}
-
 /// Memory of this thread.
-std::span<float> scratch(int which, std::int64_t elements) {
-  thread_local std::vector<float> all[4];
+float* scratch(int which, std::int64_t elements) {
+  thread_local std::vector<float> all[7];
   std::vector<float>& memory = all[which];
   if (memory.size() < static_cast<std::size_t>(elements)) memory.resize(static_cast<std::size_t>(elements));
-  return {memory.data(), static_cast<std::size_t>(elements)};
+  return memory.data();
 }
 
-/// A block of scores: of queries from `query` on and keys from `key` on.
-struct Block {
-  std::int64_t query, queries, key, keys;
+/// An array's rows for one example and key head, one for each key.
+template <class T>
+struct Keys {
+  T* data;
+  std::int64_t stride;
+  T* at(std::int64_t key) const { return data + key * stride; }
+};
 
-  /// Of a row, the elements up to the end of the last vector.
-  std::size_t width() const {
-    return (static_cast<std::size_t>(keys) + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
-  }
-  /// Row i without the keys that it does not see.
-  float* seen(std::span<float> scores, std::int64_t i) const {
-    float* const row = scores.data() + i * kKeys;
-    const std::int64_t visible = std::clamp<std::int64_t>(query + i + 1 - key, 0, keys);
-    std::fill(row + visible, row + width(), -kInfinity);
-    return row;
+template <class T>
+Keys<T> keys_of(T* x, const Attention& a, std::int64_t example, std::int64_t key_head) {
+  return {x + (example * a.keys * a.key_heads + key_head) * a.features, a.key_heads * a.features};
+}
+
+/// The keys from `first` to `end` that a query sees. If it sees none, all keys count the same.
+struct Seen {
+  std::int64_t first, end;
+  bool none;
+};
+
+Seen seen_by(const Attention& a, std::int64_t length, std::int64_t query) {
+  const std::int64_t first = a.left < 0 ? 0 : std::max<std::int64_t>(0, query - a.left),
+                     end = a.right < 0 ? length : std::min(length, query + a.right + 1);
+  return first < end ? Seen{first, end, false} : Seen{0, a.keys, true};
+}
+
+/// The vectors of a row of scores with keys that its query sees: [begin, end), of `keys` keys from `key` on.
+struct Vectors {
+  float* row;
+  std::size_t begin, end;
+
+  std::size_t size() const { return end - begin; }
+  float* data() const { return row + begin; }
+  /// x is 0 outside.
+  void clear_others(float* x, std::int64_t keys) const {
+    std::fill(x, x + begin, 0.F);
+    if (end < static_cast<std::size_t>(keys)) std::fill(x + end, x + keys, 0.F);
   }
 };
 
-/// `count` queries from `first` on, times the scale, without gaps.
-const float* scaled(const Attention& a, const Rows<const float>& query, std::int64_t first,
-                    std::int64_t count) {
-  float* const out = scratch(3, kQueries * a.features).data();
-  for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t c = 0; c < a.features; ++c) out[i * a.features + c] = query.at(first + i)[c] * a.scale;
-  return out;
-}
+/// Successive queries of one example, with the heads of one key head: a row for each query and head.
+class Rows {
+ public:
+  Rows(const Attention& a, const std::int32_t* lengths, std::int64_t example, std::int64_t key_head,
+       std::int64_t first)
+      : a_(a),
+        group_(a.heads / a.key_heads),
+        first_(first),
+        count_(std::min(queries_of_a_block(a), a.queries - first)),
+        offset_(((example * a.queries + first) * a.key_heads + key_head) * group_ * a.features),
+        logs_(((example * a.key_heads + key_head) * a.queries + first) * group_),
+        length_(lengths == nullptr ? a.keys : std::clamp<std::int64_t>(lengths[example], 0, a.keys)) {
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const Seen seen = seen_by(a, length_, first + i);
+      begin_ = std::min(begin_, seen.first);
+      end_ = std::max(end_, seen.end);
+    }
+  }
 
-/// The result of the queries from `first` on, and their logs.
-void attend_rows(const Attention& a, const Library& library, std::int64_t first,
-                 const Rows<const float>& query, const Rows<const float>& key, const Rows<const float>& value,
-                 const Rows<float>& result, float* logs, std::int64_t stride_of_logs) {
-  const std::int64_t count = std::min(kQueries, a.length - first), f = a.features;
-  const std::span<float> scores = scratch(0, kQueries * kKeys), sums = scratch(1, kQueries * f);
-  const float* const queries = scaled(a, query, first, count);
-  float highest[kQueries], powers[kQueries];
+  static std::int64_t queries_of_a_block(const Attention& a) {
+    return std::max<std::int64_t>(1, kRows * a.key_heads / a.heads);
+  }
+
+  std::int64_t size() const { return count_ * group_; }
+  /// All keys that its queries see are from begin() on, before end().
+  std::int64_t begin() const { return begin_; }
+  std::int64_t end() const { return end_; }
+  Seen seen(std::int64_t row) const { return seen_by(a_, length_, first_ + row / group_); }
+
+  /// The logs of its rows, which stand together.
+  template <class T>
+  T* logs(T* x) const {
+    return x + logs_;
+  }
+
+  /// The rows of an array like the query, together.
+  float* gathered(const float* x, int which) const {
+    float* const out = scratch(which, size() * a_.features);
+    for (std::int64_t i = 0; i < count_; ++i)
+      std::copy_n(x + offset_ + i * a_.heads * a_.features, width(), out + i * width());
+    return out;
+  }
+  float* gathered(const float* x, int which, float factor) const {
+    float* const out = gathered(x, which);
+    for (std::int64_t i = 0; i < size() * a_.features; ++i) out[i] *= factor;
+    return out;
+  }
+  /// Back to their places.
+  void scatter(const float* rows, float* x) const {
+    for (std::int64_t i = 0; i < count_; ++i)
+      std::copy_n(rows + i * width(), width(), x + offset_ + i * a_.heads * a_.features);
+  }
+
+  /// Hides the scores of keys that the row does not see, of `keys` keys from `key` on.
+  Vectors hidden(float* scores, std::int64_t row, std::int64_t key, std::int64_t keys) const {
+    float* const x = scores + row * kKeys;
+    const Seen s = seen(row);
+    const std::int64_t first = std::clamp<std::int64_t>(s.first - key, 0, keys),
+                       end = std::clamp<std::int64_t>(s.end - key, 0, keys);
+    if (first >= end) return {x, 0, 0};
+    constexpr auto kMultiple = static_cast<std::int64_t>(kRowMultiple);
+    const std::int64_t from = first / kMultiple * kMultiple,
+                       to = (end + kMultiple - 1) / kMultiple * kMultiple;
+    if (s.none) std::fill(x + first, x + end, 0.F);
+    std::fill(x + from, x + first, -kInfinity);
+    std::fill(x + end, x + to, -kInfinity);
+    return {x, static_cast<std::size_t>(from), static_cast<std::size_t>(to)};
+  }
+
+ private:
+  std::int64_t width() const { return group_ * a_.features; }
+
+  const Attention& a_;
+  const std::int64_t group_, first_, count_, offset_, logs_, length_;
+  std::int64_t begin_ = std::numeric_limits<std::int64_t>::max(), end_ = 0;
+};
+
+void attend_rows(const Attention& a, const Library& library, const Rows& rows, const float* query,
+                 const Keys<const float>& key, const Keys<const float>& value, float* result, float* logs) {
+  const std::int64_t f = a.features, count = rows.size();
+  float* const queries = rows.gathered(query, 0, a.scale);
+  float *const scores = scratch(1, count * kKeys), *const sums = scratch(2, count * f),
+               *const highest = scratch(3, count), *const powers = scratch(4, count);
   std::fill_n(highest, count, -kInfinity);
   std::fill_n(powers, count, 0.F);
-  for (std::int64_t begin = 0; begin < first + count; begin += kKeys) {
-    const Block block{first, count, begin, std::min(kKeys, first + count - begin)};
-    sgemm(library, 'N', 'T', count, block.keys, f, queries, f, key.at(begin), key.stride, 0, scores.data(),
-          kKeys);
+  for (std::int64_t begin = rows.begin(); begin < rows.end(); begin += kKeys) {
+    const std::int64_t keys = std::min(kKeys, rows.end() - begin);
+    const bool is_first = begin == rows.begin();
+    sgemm(library, 'N', 'T', count, keys, f, queries, f, key.at(begin), key.stride, 0, scores, kKeys);
     for (std::int64_t i = 0; i < count; ++i) {
-      float* const row = block.seen(scores, i);
+      const Vectors seen = rows.hidden(scores, i, begin, keys);
+      seen.clear_others(seen.row, keys);
       const float before = highest[i];
-      highest[i] = std::max(before, highest_of_row(row, block.width()));
-      const float sum = exp_row(row, block.width(), highest[i]);
-      const float factor = begin == 0 ? 0 : std::exp(before - highest[i]);
+      highest[i] = std::max(before, highest_of_row(seen.data(), seen.size()));
+      const float sum = exp_row(seen.data(), seen.size(), highest[i] == -kInfinity ? 0 : highest[i]);
+      const float factor = before == highest[i] ? 1 : std::exp(before - highest[i]);
       powers[i] = powers[i] * factor + sum;
-      if (begin == 0 || factor == 1) continue;
-      for (std::int64_t c = 0; c < f; ++c) sums[static_cast<std::size_t>(i * f + c)] *= factor;
+      if (is_first || factor == 1) continue;
+      for (std::int64_t c = 0; c < f; ++c) sums[i * f + c] *= factor;
     }
-    sgemm(library, 'N', 'N', count, f, block.keys, scores.data(), kKeys, value.at(begin), value.stride,
-          begin == 0 ? 0 : 1, sums.data(), f);
+    sgemm(library, 'N', 'N', count, f, keys, scores, kKeys, value.at(begin), value.stride, is_first ? 0 : 1,
+          sums, f);
   }
+  float* const to_logs = rows.logs(logs);
   for (std::int64_t i = 0; i < count; ++i) {
-    float* const out = result.at(first + i);
-    for (std::int64_t c = 0; c < f; ++c) out[c] = sums[static_cast<std::size_t>(i * f + c)] / powers[i];
-    logs[(first + i) * stride_of_logs] = highest[i] + std::log(powers[i]);
+    for (std::int64_t c = 0; c < f; ++c) sums[i * f + c] /= powers[i];
+    to_logs[i] = highest[i] + std::log(powers[i]);
   }
+  rows.scatter(sums, result);
 }
 
-void clear(const Attention& a, const Rows<float>& x) {
-  for (std::int64_t i = 0; i < a.length; ++i) std::fill_n(x.at(i), a.features, 0.F);
+/// What these queries add to the cotangents of the keys and values; and the cotangents of the queries.
+void attend_rows_backward(const Attention& a, const Library& library, const Rows& rows,
+                          const AttentionResidual& x, const float* cotangent, const Keys<const float>& key,
+                          const Keys<const float>& value, float* of_query, const Keys<float>& of_key,
+                          const Keys<float>& of_value) {
+  const std::int64_t f = a.features, count = rows.size();
+  const float *const queries = rows.gathered(x.operands.query, 0, a.scale),
+                     *const given = rows.gathered(cotangent, 1), *const logs = rows.logs(x.logs);
+  float *const scores = scratch(2, count * kKeys), *const cotangents = scratch(3, count * kKeys),
+               *const means = scratch(4, count), *const to_query = scratch(6, count * f);
+  const float* const results = rows.gathered(x.result, 5);
+  for (std::int64_t i = 0; i < count; ++i) {
+    means[i] = 0;
+    for (std::int64_t c = 0; c < f; ++c) means[i] += given[i * f + c] * results[i * f + c];
+  }
+  for (std::int64_t begin = rows.begin(); begin < rows.end(); begin += kKeys) {
+    const std::int64_t keys = std::min(kKeys, rows.end() - begin);
+    sgemm(library, 'N', 'T', count, keys, f, queries, f, key.at(begin), key.stride, 0, scores, kKeys);
+    sgemm(library, 'N', 'T', count, keys, f, given, f, value.at(begin), value.stride, 0, cotangents, kKeys);
+    for (std::int64_t i = 0; i < count; ++i) {
+      float* const of_row = cotangents + i * kKeys;
+      const Vectors seen = rows.hidden(scores, i, begin, keys);
+      if (seen.end > static_cast<std::size_t>(keys)) std::fill(of_row + keys, of_row + seen.end, 0.F);
+      weights_of_row(seen.data(), of_row + seen.begin, seen.size(), logs[i], means[i]);
+      seen.clear_others(seen.row, keys);
+      seen.clear_others(of_row, keys);
+      if (rows.seen(i).none) std::fill(of_row, of_row + keys, 0.F);
+    }
+    sgemm(library, 'T', 'N', keys, f, count, scores, kKeys, given, f, 1, of_value.at(begin), of_value.stride);
+    sgemm(library, 'T', 'N', keys, f, count, cotangents, kKeys, queries, f, 1, of_key.at(begin),
+          of_key.stride);
+    sgemm(library, 'N', 'N', count, f, keys, cotangents, kKeys, key.at(begin), key.stride,
+          begin == rows.begin() ? 0 : 1, to_query, f);
+  }
+  for (std::int64_t i = 0; i < count * f; ++i) to_query[i] *= a.scale;
+  rows.scatter(to_query, of_query);
 }
 
 }  // namespace
 
-void attend(const Attention& a, const float* query, const float* key, const float* value, float* result,
-            float* logs, const ForEach& for_each) {
+void attend(const Attention& a, const AttentionOperands& x, float* result, float* logs,
+            const ForEach& for_each) {
   const Library& library = *find_library();
-  const std::int64_t blocks = (a.length + kQueries - 1) / kQueries, group = a.heads / a.key_heads;
-  for_each(a.batch * a.heads * blocks, [&](std::int64_t piece) {
+  const std::int64_t each = Rows::queries_of_a_block(a), blocks = (a.queries + each - 1) / each;
+  for_each(a.batch * a.key_heads * blocks, [&](std::int64_t piece) {
     const OneThread one(library);
-    // The last rows, which take longest, first.
-    const std::int64_t block = blocks - 1 - piece / (a.batch * a.heads), head = piece % a.heads,
-                       example = piece / a.heads % a.batch, key_head = head / group;
-    attend_rows(a, library, block * kQueries, rows(query, a, a.heads, example, head),
-                rows(key, a, a.key_heads, example, key_head), rows(value, a, a.key_heads, example, key_head),
-                rows(result, a, a.heads, example, head),
-                logs + (example * a.key_heads + key_head) * a.length * group + head % group, group);
+    // The last queries, which may see most keys, first.
+    const std::int64_t block = blocks - 1 - piece / (a.batch * a.key_heads), key_head = piece % a.key_heads,
+                       example = piece / a.key_heads % a.batch;
+    attend_rows(a, library, Rows(a, x.lengths, example, key_head, block * each), x.query,
+                keys_of(x.key, a, example, key_head), keys_of(x.value, a, example, key_head), result, logs);
   });
 }
 
 void attend_backward(const Attention& a, const AttentionResidual& x, const float* cotangent, float* of_query,
                      float* of_key, float* of_value, const ForEach& for_each) {
   const Library& library = *find_library();
-  const std::int64_t group = a.heads / a.key_heads, f = a.features;
   for_each(a.batch * a.key_heads, [&](std::int64_t piece) {
     const OneThread one(library);
     const std::int64_t example = piece / a.key_heads, key_head = piece % a.key_heads;
-    const auto key = rows(x.key, a, a.key_heads, example, key_head),
-               value = rows(x.value, a, a.key_heads, example, key_head);
-    const auto to_key = rows(of_key, a, a.key_heads, example, key_head),
-               to_value = rows(of_value, a, a.key_heads, example, key_head);
-    clear(a, to_key);
-    clear(a, to_value);
-    const std::span<float> scores = scratch(0, kQueries * kKeys), cotangents = scratch(1, kQueries * kKeys),
-                           means = scratch(2, a.length);
-    for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-      const auto query = rows(x.query, a, a.heads, example, head),
-                 result = rows(x.result, a, a.heads, example, head),
-                 given = rows(cotangent, a, a.heads, example, head);
-      const auto to_query = rows(of_query, a, a.heads, example, head);
-      const float* const logs = x.logs + (example * a.key_heads + key_head) * a.length * group + head % group;
-      clear(a, to_query);
-      for (std::int64_t i = 0; i < a.length; ++i) {
-        float sum = 0;
-        for (std::int64_t c = 0; c < f; ++c) sum += given.at(i)[c] * result.at(i)[c];
-        means[static_cast<std::size_t>(i)] = sum;
-      }
-      for (std::int64_t first = 0; first < a.length; first += kQueries) {
-        const std::int64_t count = std::min(kQueries, a.length - first);
-        const float* const queries = scaled(a, query, first, count);
-        for (std::int64_t begin = 0; begin < first + count; begin += kKeys) {
-          const Block block{first, count, begin, std::min(kKeys, first + count - begin)};
-          sgemm(library, 'N', 'T', count, block.keys, f, queries, f, key.at(begin), key.stride, 0,
-                scores.data(), kKeys);
-          sgemm(library, 'N', 'T', count, block.keys, f, given.at(first), given.stride, value.at(begin),
-                value.stride, 0, cotangents.data(), kKeys);
-          for (std::int64_t i = 0; i < count; ++i) {
-            float* const of_row = cotangents.data() + i * kKeys;
-            std::fill(of_row + block.keys, of_row + block.width(), 0.F);
-            weights_of_row(block.seen(scores, i), of_row, block.width(), logs[(first + i) * group],
-                           means[static_cast<std::size_t>(first + i)]);
-          }
-          sgemm(library, 'T', 'N', block.keys, f, count, scores.data(), kKeys, given.at(first), given.stride,
-                1, to_value.at(begin), to_value.stride);
-          sgemm(library, 'T', 'N', block.keys, f, count, cotangents.data(), kKeys, queries, f, 1,
-                to_key.at(begin), to_key.stride);
-          sgemm(library, 'N', 'N', count, f, block.keys, cotangents.data(), kKeys, key.at(begin), key.stride,
-                1, to_query.at(first), to_query.stride);
-        }
-        for (std::int64_t i = first; i < first + count; ++i)
-          for (std::int64_t c = 0; c < f; ++c) to_query.at(i)[c] *= a.scale;
-      }
+    const Keys<float> to_key = keys_of(of_key, a, example, key_head),
+                      to_value = keys_of(of_value, a, example, key_head);
+    for (std::int64_t i = 0; i < a.keys; ++i) {
+      std::fill_n(to_key.at(i), a.features, 0.F);
+      std::fill_n(to_value.at(i), a.features, 0.F);
     }
+    for (std::int64_t first = 0; first < a.queries; first += Rows::queries_of_a_block(a))
+      attend_rows_backward(a, library, Rows(a, x.operands.lengths, example, key_head, first), x, cotangent,
+                           keys_of(x.operands.key, a, example, key_head),
+                           keys_of(x.operands.value, a, example, key_head), of_query, to_key, to_value);
   });
 }
 

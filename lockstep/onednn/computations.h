@@ -36,17 +36,23 @@ void ragged_dot(const Ragged& operands, bool transposed, float* result, const Fo
 /// The same of ragged_contracting_dot, where y is [rows, n].
 void ragged_contracting_dot(const Ragged& operands, float* result, const ForEach& for_each);
 
-/// Causal attention (lockstep/transforms/causal_attention_programs.h). It is computed in blocks that stay in
-/// a core's cache: no array of all scores exists.
+/// Attention (lockstep/transforms/attention_programs.h). It is computed in blocks that stay in a core's
+/// cache: no array of all scores exists.
 struct Attention {
-  std::int64_t batch, length, heads, key_heads, features;
+  std::int64_t batch, queries, keys, heads, key_heads, features;
   float scale;
+  std::int64_t left = -1, right = -1;  ///< how many places before and after its own a query sees; -1: all
 };
-void attend(const Attention& attention, const float* query, const float* key, const float* value,
-            float* result, float* logs, const ForEach& for_each);
+struct AttentionOperands {
+  const float *query, *key, *value;
+  const std::int32_t* lengths;  ///< of each example, the number of keys that count; null: all
+};
+void attend(const Attention& attention, const AttentionOperands& operands, float* result, float* logs,
+            const ForEach& for_each);
 
 struct AttentionResidual {
-  const float *query, *key, *value, *result, *logs;
+  AttentionOperands operands;
+  const float *result, *logs;
 };
 void attend_backward(const Attention& attention, const AttentionResidual& residual, const float* cotangent,
                      float* of_query, float* of_key, float* of_value, const ForEach& for_each);

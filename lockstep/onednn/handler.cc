@@ -32,20 +32,30 @@ void ragged(std::string_view operation, const XLA_FFI_CallFrame& frame, const Fo
 }
 
 void attention(std::string_view operation, const XLA_FFI_CallFrame& frame, const ForEach& for_each) {
-  const auto operand = [&](int i) { return static_cast<const float*>(buffer(frame.args.args[i]).data); };
+  const auto operand = [&](std::int64_t i) {
+    return static_cast<const float*>(buffer(frame.args.args[i]).data);
+  };
   const auto result = [&](int i) { return static_cast<float*>(buffer(frame.rets.rets[i]).data); };
   const XLA_FFI_Buffer &query = buffer(frame.args.args[0]), &key = buffer(frame.args.args[1]);
   const Attention a = {
       .batch = query.dims[0],
-      .length = query.dims[1],
+      .queries = query.dims[1],
+      .keys = key.dims[1],
       .heads = query.dims[2],
       .key_heads = key.dims[2],
       .features = query.dims[3],
-      .scale = static_cast<float>(std::bit_cast<double>(collectives::ffi_number(frame, "scale")))};
-  if (operation == "attention")
-    return attend(a, operand(0), operand(1), operand(2), result(0), result(1), for_each);
-  attend_backward(a, {operand(0), operand(1), operand(2), operand(3), operand(4)}, operand(5), result(0),
-                  result(1), result(2), for_each);
+      .scale = static_cast<float>(std::bit_cast<double>(collectives::ffi_number(frame, "scale"))),
+      .left = collectives::ffi_number(frame, "left"),
+      .right = collectives::ffi_number(frame, "right")};
+  const bool backward = operation == "attention_backward";
+  const bool has_lengths = frame.args.size == (backward ? 7 : 4);
+  const AttentionOperands operands = {
+      operand(0), operand(1), operand(2),
+      has_lengths ? static_cast<const std::int32_t*>(buffer(frame.args.args[3]).data) : nullptr};
+  if (!backward) return attend(a, operands, result(0), result(1), for_each);
+  const std::int64_t next = has_lengths ? 4 : 3;
+  attend_backward(a, {operands, operand(next), operand(next + 1)}, operand(next + 2), result(0), result(1),
+                  result(2), for_each);
 }
 
 void execute(const XLA_FFI_CallFrame& frame) {

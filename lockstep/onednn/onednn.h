@@ -7,7 +7,7 @@
 #include <vector>
 
 /// oneDNN, which computes convolutions on CPUs, products of a transposed matrix, those of groups of rows, and
-/// causal attention, for which XLA's own code takes several times as long. It is loaded when the first
+/// attention, for which XLA's own code takes several times as long. It is loaded when the first
 /// program that could call it is compiled. Where it is not installed, XLA computes them.
 namespace lockstep::onednn {
 
@@ -16,10 +16,10 @@ namespace lockstep::onednn {
 ///              shapes, arrays of s64; the numbers of groups are one, `groups`. Or "ragged_dot",
 ///              "ragged_dot_transposed" or "ragged_contracting_dot", as in ir::lax::ragged_dot
 ///              (lockstep/program/primitives/ragged_dot.h). Or "attention" or "attention_backward", with
-///              `scale`, the bits of an f64 as s64, as in transforms::attend
-///              (lockstep/transforms/causal_attention_programs.h)
+///              `scale`, the bits of an f64 as s64, and the window, `left` and `right`, -1 for none, as in
+///              transforms::attend (lockstep/transforms/attention_programs.h)
 ///   operands   two arrays of f32, row-major; after them the rows' groups, s32, of the three ragged ones; of
-///              attention those of attend or attend_backward
+///              attention those of attend or attend_backward, the lengths s32
 ///   result     one array of f32, row-major; of attention those of attend or attend_backward
 /// It computes on XLA's threads. The result does not depend on their number.
 inline constexpr std::string_view kOneDnnTarget = "lockstep_onednn";

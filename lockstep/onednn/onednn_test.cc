@@ -373,50 +373,90 @@ TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
 struct Attended {
   std::vector<float> result, logs, of_query, of_key, of_value;
 };
-Attended attended(const Attention& a, const std::vector<std::vector<float>>& x, const ForEach& for_each) {
-  Attended y{x[0], std::vector<float>(static_cast<std::size_t>(a.batch * a.heads * a.length)), x[0], x[1],
+Attended attended(const Attention& a, const std::vector<std::vector<float>>& x,
+                  const std::vector<std::int32_t>& lengths, const ForEach& for_each) {
+  Attended y{x[0], std::vector<float>(static_cast<std::size_t>(a.batch * a.heads * a.queries)), x[0], x[1],
              x[2]};
-  attend(a, x[0].data(), x[1].data(), x[2].data(), y.result.data(), y.logs.data(), for_each);
-  attend_backward(a, {x[0].data(), x[1].data(), x[2].data(), y.result.data(), y.logs.data()}, x[3].data(),
-                  y.of_query.data(), y.of_key.data(), y.of_value.data(), for_each);
+  const AttentionOperands operands = {x[0].data(), x[1].data(), x[2].data(),
+                                      lengths.empty() ? nullptr : lengths.data()};
+  attend(a, operands, y.result.data(), y.logs.data(), for_each);
+  attend_backward(a, {operands, y.result.data(), y.logs.data()}, x[3].data(), y.of_query.data(),
+                  y.of_key.data(), y.of_value.data(), for_each);
   return y;
+}
+
+/// Operands of any numbers: query, key, value and the result's cotangent.
+std::vector<std::vector<float>> operands_of(const Attention& a) {
+  const Integers query = {a.batch, a.queries, a.heads, a.features},
+                 key = {a.batch, a.keys, a.key_heads, a.features};
+  return {random(query, 1), random(key, 2), random(key, 3), random(query, 4)};
+}
+
+void expect_equal_to_the_definition(const Attention& a, const std::vector<std::int32_t>& lengths) {
+  const std::vector<std::vector<float>> x = operands_of(a);
+  const Attended y = attended(a, x, lengths, in_turn);
+  std::array<std::vector<double>, 4> operands;
+  for (std::size_t i = 0; i < 4; ++i) operands[i].assign(x[i].begin(), x[i].end());
+  const std::array<std::vector<double>, 4> wanted = test::attention_by_definition(a, operands, lengths);
+  const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (std::size_t e = 0; e < wanted[i].size(); ++e)
+      ASSERT_NEAR((*found[i])[e], wanted[i][e], 5e-6 * std::max(1.0, std::abs(wanted[i][e])))
+          << a.queries << " queries, " << a.keys << " keys, " << a.key_heads << " key heads, window "
+          << a.left << ", " << a.right << ", array " << i << ", element " << e;
+  const Attended again = attended(a, x, lengths, on_threads);
+  EXPECT_EQ(again.result, y.result);
+  EXPECT_EQ(again.of_key, y.of_key);
 }
 
 TEST(Attention, OfAnySizes_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
-  for (const Attention& a : {Attention{1, 1, 1, 1, 1, 1}, Attention{2, 37, 4, 2, 5, -0.4F},
-                             Attention{1, 129, 3, 3, 16, 2}, Attention{1, 300, 4, 1, 8, 0.7F}}) {
-    const Integers query = {a.batch, a.length, a.heads, a.features},
-                   key = {a.batch, a.length, a.key_heads, a.features};
-    const std::vector<std::vector<float>> x = {random(query, 1), random(key, 2), random(key, 3),
-                                               random(query, 4)};
-    const Attended y = attended(a, x, in_turn);
-    std::array<std::vector<double>, 4> operands;
-    for (std::size_t i = 0; i < 4; ++i) operands[i].assign(x[i].begin(), x[i].end());
-    const std::array<std::vector<double>, 4> wanted = test::attention_by_definition(a, operands);
-    const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value};
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      for (std::size_t e = 0; e < wanted[i].size(); ++e)
-        ASSERT_NEAR((*found[i])[e], wanted[i][e], 5e-6 * std::max(1.0, std::abs(wanted[i][e])))
-            << "length " << a.length << ", array " << i << ", element " << e;
-    const Attended again = attended(a, x, on_threads);
-    EXPECT_EQ(again.result, y.result);
-    EXPECT_EQ(again.of_key, y.of_key);
-  }
+  for (const Attention& a :
+       {Attention{1, 1, 1, 1, 1, 1, 1}, Attention{2, 37, 37, 4, 2, 5, -0.4F, -1, 0},
+        Attention{1, 129, 129, 3, 3, 16, 2, -1, 0}, Attention{1, 300, 300, 4, 1, 8, 0.7F, -1, 0},
+        Attention{1, 300, 600, 2, 2, 4, 0.7F, 20, 290}, Attention{1, 2, 1, 200, 1, 3, 1, -1, 0}})
+    expect_equal_to_the_definition(a, {});
 }
 
-TEST(Attention, WithANanInAKey_IsNanForLaterQueriesOnly) {
+TEST(Attention, OfEachKind_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
-  const Attention a{1, 300, 1, 1, 4, 1};
-  const Integers shape = {1, 300, 1, 4};
-  std::vector<std::vector<float>> x = {random(shape, 1), random(shape, 2), random(shape, 3),
-                                       random(shape, 4)};
+  for (const Attention& a : test::kinds_of_attention(40))
+    for (const std::vector<std::int32_t>& lengths : test::lengths_of_keys(a))
+      expect_equal_to_the_definition(a, lengths);
+}
+
+/// A query from 280 on sees no key of the first block.
+TEST(Attention, OfDistantKeys_EqualsTheDefinition) {
+  if (!is_available()) GTEST_SKIP() << description();
+  expect_equal_to_the_definition({2, 600, 600, 2, 1, 4, 1, 20, 20}, {});
+  expect_equal_to_the_definition({2, 600, 600, 2, 1, 4, 1, 20, -1}, {310, 600});
+}
+
+TEST(Attention, WithANanInAKey_IsNanForTheQueriesThatSeeIt) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const Attention a{1, 300, 300, 1, 1, 4, 1, -1, 0};
+  std::vector<std::vector<float>> x = operands_of(a);
   x[1][4 * 140] = std::numeric_limits<float>::quiet_NaN();
-  const Attended y = attended(a, x, in_turn);
+  const Attended y = attended(a, x, {}, in_turn);
   for (std::size_t i = 0; i < 300; ++i) {
     EXPECT_EQ(std::isnan(y.result[4 * i]), i >= 140) << i;
     EXPECT_EQ(std::isnan(y.of_query[4 * i + 1]), i >= 140) << i;
   }
+}
+
+/// Scores of -infinity have no weight, also where a block has no others.
+TEST(Attention, WithInfiniteScores_EqualsThatOfTheOtherKeys) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const Attention all{1, 300, 300, 1, 1, 1, 1}, some{1, 300, 40, 1, 1, 1, 1};
+  std::vector<std::vector<float>> x = operands_of(all);
+  for (float& q : x[0]) q = std::abs(q) + 0.1F;
+  std::vector<std::vector<float>> y = x;
+  y[1].assign(x[1].begin() + 260, x[1].end());
+  y[2].assign(x[2].begin() + 260, x[2].end());
+  std::fill_n(x[1].begin(), 260, -std::numeric_limits<float>::infinity());
+  const std::vector<float> found = attended(all, x, {}, in_turn).result,
+                           wanted = attended(some, y, {}, in_turn).result;
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-6) << i;
 }
 
 }  // namespace

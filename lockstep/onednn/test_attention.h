@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For tests: causal attention by its definition.
+// For tests: attention by its definition.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <vector>
 
 #include "lockstep/onednn/computations.h"
 
 namespace lockstep::test {
 
+/// The kinds of attention for which tests compare computations with the definition: groups of heads, windows,
+/// more keys than queries and fewer.
+inline std::vector<onednn::Attention> kinds_of_attention(std::int64_t queries) {
+  std::vector<onednn::Attention> all;
+  const std::int64_t heads = 4, features = 3;
+  for (const std::int64_t keys : {queries, queries + 7, queries / 2})
+    for (const std::int64_t key_heads : {1, 2, 4})
+      for (const auto& [left, right] : {std::pair{-1, -1}, {-1, 0}, {3, 0}, {0, 5}, {2, 2}, {-1, 4}})
+        all.push_back({2, queries, keys, heads, key_heads, features, 0.75, left, right});
+  return all;
+}
+
+/// For these of 2 examples: all keys, the first few of one example and none of the other.
+inline std::vector<std::vector<std::int32_t>> lengths_of_keys(const onednn::Attention& a) {
+  return {{}, {static_cast<std::int32_t>(a.keys / 2 + 1), 0}};
+}
+
 /// Of query, key, value and the result's cotangent: the result, and the cotangents of query, key and value.
+/// `lengths` may be empty.
 inline std::array<std::vector<double>, 4> attention_by_definition(
-    const onednn::Attention& a, const std::array<std::vector<double>, 4>& operands) {
+    const onednn::Attention& a, const std::array<std::vector<double>, 4>& operands,
+    const std::vector<std::int32_t>& lengths = {}) {
   const auto& [q, k, v, g] = operands;
   std::array<std::vector<double>, 4> out;
   for (const std::size_t i : {0, 1, 2, 3}) out[i].resize(operands[i == 0 ? 0 : i - 1].size());
@@ -23,12 +42,12 @@ inline std::array<std::vector<double>, 4> attention_by_definition(
   const std::int64_t group = a.heads / a.key_heads;
   for (std::int64_t b = 0; b < a.batch; ++b) {
     for (std::int64_t h = 0; h < a.heads; ++h) {
-      for (std::int64_t i = 0; i < a.length; ++i) {
+      for (std::int64_t i = 0; i < a.queries; ++i) {
         const auto row = [&](std::int64_t f) {
-          return static_cast<std::size_t>(((b * a.length + i) * a.heads + h) * a.features + f);
+          return static_cast<std::size_t>(((b * a.queries + i) * a.heads + h) * a.features + f);
         };
         const auto key = [&](std::int64_t j, std::int64_t f) {
-          return static_cast<std::size_t>(((b * a.length + j) * a.key_heads + h / group) * a.features + f);
+          return static_cast<std::size_t>(((b * a.keys + j) * a.key_heads + h / group) * a.features + f);
         };
         const auto dot = [&](const std::vector<double>& rows, const std::vector<double>& keys,
                              std::int64_t j) {
@@ -36,23 +55,32 @@ inline std::array<std::vector<double>, 4> attention_by_definition(
           for (std::int64_t f = 0; f < a.features; ++f) sum += rows[row(f)] * keys[key(j, f)];
           return sum;
         };
-        std::vector<double> weights, of_weights;
-        double sum = 0, mean = 0, highest = -std::numeric_limits<double>::infinity();
-        for (std::int64_t j = 0; j <= i; ++j) {
-          weights.push_back(double{a.scale} * dot(q, k, j));
-          of_weights.push_back(dot(g, v, j));
-          highest = std::max(highest, weights.back());
+        std::vector<std::int64_t> seen;
+        for (std::int64_t j = 0; j < a.keys; ++j) {
+          if (a.left >= 0 && j < i - a.left) continue;
+          if (a.right >= 0 && j > i + a.right) continue;
+          if (!lengths.empty() && j >= lengths[static_cast<std::size_t>(b)]) continue;
+          seen.push_back(j);
         }
+        const bool none = seen.empty();
+        for (std::int64_t j = 0; none && j < a.keys; ++j) seen.push_back(j);
+        std::vector<double> weights, of_weights;
+        for (const std::int64_t j : seen) {
+          weights.push_back(none ? 0 : double{a.scale} * dot(q, k, j));
+          of_weights.push_back(dot(g, v, j));
+        }
+        double sum = 0, mean = 0;
+        const double highest = *std::ranges::max_element(weights);
         for (double& weight : weights) sum += weight = std::exp(weight - highest);
-        for (std::size_t j = 0; j < weights.size(); ++j) mean += (weights[j] /= sum) * of_weights[j];
-        for (std::int64_t j = 0; j <= i; ++j) {
-          const double weight = weights[static_cast<std::size_t>(j)];
-          const double of_score = double{a.scale} * weight * (of_weights[static_cast<std::size_t>(j)] - mean);
+        for (std::size_t s = 0; s < seen.size(); ++s) mean += (weights[s] /= sum) * of_weights[s];
+        for (std::size_t s = 0; s < seen.size(); ++s) {
+          const double of_score = none ? 0 : double{a.scale} * weights[s] * (of_weights[s] - mean);
           for (std::int64_t f = 0; f < a.features; ++f) {
-            result[row(f)] += weight * v[key(j, f)];
-            of_query[row(f)] += of_score * k[key(j, f)];
-            of_key[key(j, f)] += of_score * q[row(f)];
-            of_value[key(j, f)] += weight * g[row(f)];
+            const std::size_t at = key(seen[s], f);
+            result[row(f)] += weights[s] * v[at];
+            of_query[row(f)] += of_score * k[at];
+            of_key[at] += of_score * q[row(f)];
+            of_value[at] += weights[s] * g[row(f)];
           }
         }
       }

@@ -209,9 +209,9 @@ std::vector<ir::Value> emit_nested(ir::Builder& builder, const ir::Primitive& pr
 }
 
 std::span<const ir::Primitive* const> nested_primitives() {
-  static const ir::Primitive* const all[] = {&cond_p(),          &while_p(),           &scan_p(),
-                                             &remat_p(),         &custom_jvp_p(),      &custom_vjp_p(),
-                                             &custom_linear_p(), &causal_attention_p()};
+  static const ir::Primitive* const all[] = {&cond_p(),          &while_p(),      &scan_p(),
+                                             &remat_p(),         &custom_jvp_p(), &custom_vjp_p(),
+                                             &custom_linear_p(), &attention_p()};
   return all;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/program/primitive.h"
+#include "lockstep/transforms/attention_programs.h"
 
 /// The primitives whose equations contain programs. They are in this folder because their rules use the
 /// transforms. Their NestedRules describe the programs, and how values are passed between these and the
@@ -99,29 +100,27 @@ struct CustomLinearParams {
   std::int64_t num_known;
 };
 
-/// Causal attention (lockstep/transforms/causal_attention_programs.h): operands query, key, value; results as
-/// attend's. With `backward` also result, logs and the cotangent, and attend_backward's results. On CPUs
-/// oneDNN computes it where a device has whole sequences after the partitioning.
-const ir::Primitive& causal_attention_p();
-struct CausalAttentionParams {
-  static constexpr std::array<std::string_view, 6> kFields = {"program", "query_shape", "key_shape",
-                                                              "scale",   "block",       "backward"};
+/// Attention (lockstep/transforms/attention_programs.h): operands and results as attend's, or with `backward`
+/// as attend_backward's. On CPUs oneDNN computes it where a device has whole sequences after the
+/// partitioning.
+const ir::Primitive& attention_p();
+struct AttentionParams {
+  static constexpr std::array<std::string_view, 8> kFields = {
+      "program", "query_shape", "key_shape", "scale", "block", "left", "right", "backward"};
   ProgramPtr program;
   Shape query_shape, key_shape;  ///< before the partitioning
   ir::Scalar scale;
   std::int64_t block;
+  std::optional<std::int64_t> left, right;
   bool backward;
 };
 
-/// The parameters for these operands: query, key, value; and with `backward` the others. They vary over the
-/// same mesh axes. `scale` and `block` are those of CausalAttention.
-CausalAttentionParams causal_attention(const std::vector<Aval>& operands, double scale, std::int64_t block,
-                                       bool backward);
+/// The parameters for these operands, which vary over the same mesh axes.
+AttentionParams attention_of(const std::vector<Aval>& operands, const Attention& attention, bool backward);
 
-/// The parameters of custom_vjp for causal attention with both derivatives: operands query, key, value;
-/// result as attend's first.
-CustomVjpParams differentiable_causal_attention(const std::vector<Aval>& operands, double scale,
-                                                std::int64_t block);
+/// The parameters of custom_vjp for attention with both derivatives: operands as attend's; result as attend's
+/// first.
+CustomVjpParams differentiable_attention(const std::vector<Aval>& operands, const Attention& attention);
 
 /// All of the above.
 std::span<const ir::Primitive* const> nested_primitives();

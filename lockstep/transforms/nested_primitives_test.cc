@@ -58,8 +58,8 @@ TEST(NestedPrimitives, ThatRunAProgramRepeatedly_AreReportedAsLoops) {
   for (const Example& example : nested_examples()) {
     if (lower(program_of(example), {}).traits.loops) loops.insert(example.primitive->name);
   }
-  // The examples of causal_attention and remat hold a scan.
-  EXPECT_EQ(loops, (std::set<std::string>{"causal_attention", "remat", "scan", "while"}));
+  // The examples of attention and remat hold a scan.
+  EXPECT_EQ(loops, (std::set<std::string>{"attention", "remat", "scan", "while"}));
 }
 
 TEST(Lower, LoopsThatPadLargeArraysByLittle_AreReported) {

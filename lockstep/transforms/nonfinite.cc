@@ -121,7 +121,7 @@ class Search {
                      ir::Value& first) {
     const ir::Primitive* primitive = equation.primitive;
     if (primitive == &remat_p() || primitive == &custom_jvp_p() || primitive == &custom_vjp_p() ||
-        primitive == &causal_attention_p())
+        primitive == &attention_p())
       return walk(builder, *ir::programs_of(equation).front().program, operands, first);
     within_.push_back(fmt::format("{} at {}", primitive->name.substr(0, primitive->name.find('_')),
                                   equation.site.to_string()));

@@ -159,16 +159,17 @@ inline std::vector<Example> nested_examples() {
        .inputs = {c, random({3}, -1, 1, 32)},
        .has_derivative = false});
   const Shape query = {2, 4, 4, 3}, key = {2, 4, 2, 3};
-  std::vector<HostArray> attended = {random(query, -1, 1, 33), random(key, -1, 1, 34),
-                                     random(key, -1, 1, 35)};
+  std::vector<HostArray> attended = {
+      random(query, -1, 1, 33), random(key, -1, 1, 34), random(key, -1, 1, 35), {DType::kI32, {2}, {4, 3}}};
   for (const bool backward : {false, true}) {
     if (backward)
       attended.insert(attended.end(),
                       {random(query, -1, 1, 36), random({2, 2, 4, 2}, 1, 2, 37), random(query, -1, 1, 38)});
-    all.push_back({.primitive = &transforms::causal_attention_p(),
-                   .params = ir::OpParams::of(
-                       transforms::causal_attention(avals_of(attended), 0.7, backward ? 4 : 3, backward)),
-                   .inputs = attended});
+    all.push_back(
+        {.primitive = &transforms::attention_p(),
+         .params = ir::OpParams::of(transforms::attention_of(
+             avals_of(attended), {.scale = 0.7, .block = backward ? 4 : 3, .left = 2, .right = 0}, backward)),
+         .inputs = attended});
   }
   return all;
 }

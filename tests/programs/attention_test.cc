@@ -224,49 +224,105 @@ TEST(Attention, ByBlocks_HasForwardAndSecondDerivatives) {
   expect_all_equal(both(3), both(0), 5e-5);
 }
 
-/// Attention by a mask, of which nothing is known.
-Attend masked(std::int64_t length) {
-  return attention({.mask = reshape(tril(ones({length, length}, DType::kBool)), {1, 1, length, length})});
+/// The kinds that are one operation from 128 queries and keys on.
+struct KindOfAttention {
+  std::string name;
+  nn::AttentionOptions options = {};
+  std::int64_t queries = 260, keys = 260;
+};
+
+std::vector<KindOfAttention> kinds_of_one_operation() {
+  const Array few = 200 * arange(1, -1, -1), unsigned_ones = astype(few, uint8);
+  return {{"all keys"},
+          {"more keys", {}, 130, 300},
+          {"causal", {.is_causal = true}},
+          {"causal, fewer keys", {.is_causal = true}, 300, 130},
+          {"sliding window", {.is_causal = true, .local_window_size = {20, 0}}},
+          {"window of both sides, of which some queries see no key", {.local_window_size = 10}, 300, 140},
+          {"lengths", {.key_value_seq_lengths = few}},
+          {"lengths of keys and queries, causal",
+           {.is_causal = true, .query_seq_lengths = few, .key_value_seq_lengths = unsigned_ones}},
+          {"lengths, window", {.local_window_size = {30, 2}, .key_value_seq_lengths = few}}};
 }
 
-TEST(CausalAttention, OfManyPositions_EqualsMaskedAttention) {
-  struct Case {
-    std::int64_t key_heads;
-    DType dtype;
-    double tolerance;
-  };
-  for (const Case& c : {Case{1, float32, 2e-5},
-                        {4, float32, 2e-5},
-                        {2, float64, 1e-12},
-                        {2, bfloat16, 3e-2},
-                        {2, float16, 4e-3}}) {
-    SCOPED_TRACE(fmt::format("{}, key heads: {}", name(c.dtype), c.key_heads));
-    const Sizes s{.queries = 260, .keys = 260, .key_heads = c.key_heads};
-    const Arrays x = operands(s, c.dtype);
-    expect_all_equal(computed(attention({.is_causal = true}), x), computed(masked(260), x), c.tolerance);
+/// The same attention by a mask, of which nothing is known.
+nn::AttentionOptions by_mask(const KindOfAttention& kind) {
+  const nn::AttentionOptions& o = kind.options;
+  const Array query = reshape(arange(kind.queries), {1, 1, kind.queries, 1}),
+              key = reshape(arange(kind.keys), {1, 1, 1, kind.keys});
+  Array mask = ones({1, 1, kind.queries, kind.keys}, DType::kBool);
+  if (o.is_causal) mask = mask & (key <= query);
+  if (o.local_window_size.left) mask = mask & (key >= query - *o.local_window_size.left);
+  if (o.local_window_size.right) mask = mask & (key <= query + *o.local_window_size.right);
+  if (o.key_value_seq_lengths)
+    mask = mask & (key < reshape(astype(*o.key_value_seq_lengths, int32), {-1, 1, 1, 1}));
+  return {.mask = mask, .query_seq_lengths = o.query_seq_lengths};
+}
+
+TEST(AttentionAsOneOperation, OfEachKind_EqualsMaskedAttention) {
+  for (const KindOfAttention& kind : kinds_of_one_operation()) {
+    for (const std::int64_t key_heads : {2, 4}) {
+      SCOPED_TRACE(fmt::format("{}, key heads: {}", kind.name, key_heads));
+      const Arrays x = operands({.queries = kind.queries, .keys = kind.keys, .key_heads = key_heads});
+      const Arrays wanted = computed(attention(by_mask(kind)), x);
+      expect_all_equal(computed(attention(kind.options), x), wanted, 2e-5);
+      expect_all_equal(computed(attention(in_blocks(kind.options, 100)), x), wanted, 2e-5);
+    }
   }
 }
 
-TEST(CausalAttention, HasForwardAndSecondDerivatives_AlsoUnderVmap) {
-  const Sizes s{.batch = 1, .queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .features = 2};
-  const Arrays x = operands(s),
-               directions = {waves(x[0].shape(), 11), waves(x[1].shape(), 12), waves(x[2].shape(), 13)};
-  const auto all = [&](const Attend& f) {
-    const auto run = [&](const Arrays& x, const Arrays& v) {
-      Arrays out = {jvp(f, std::tuple(x), std::tuple(v)).second};
-      auto loss = [&](const Arrays& x) { return sum(f(x) * waves({1, 130, 2, 2}, 5)); };
-      for (const Array& g : jvp(grad(loss), std::tuple(x), std::tuple(v)).second) out.push_back(g);
-      auto along = [&](const Arrays& x) { return jvp(loss, std::tuple(x), std::tuple(v)).second; };
-      for (const Array& g : grad(along)(x)) out.push_back(g);
-      auto each = [&](const Array& q) { return grad(loss)(Arrays{q, x[1], x[2]}); };
-      for (const Array& g : vmap(each)(stack({x[0], v[0], x[0] * 0.5f}))) out.push_back(g);
-      return out;
-    };
-    return jit(run)(x, directions);
+TEST(AttentionAsOneOperation, OfOtherDTypes_IsAsPreciseAsThese) {
+  const KindOfAttention kind{"", {.is_causal = true, .local_window_size = {100, 0}}};
+  for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}, {float16, 4e-3}}) {
+    SCOPED_TRACE(std::string(name(dtype)));
+    const Arrays x = operands({.queries = 260, .keys = 260}, dtype);
+    expect_all_equal(computed(attention(kind.options), x), computed(attention(by_mask(kind)), x), tolerance);
+  }
+}
+
+/// jvp, derivatives of derivatives in both orders, and gradients by the queries of three examples, with the
+/// same keys and with their own.
+Arrays further_derivatives(const Attend& f, const Arrays& x) {
+  const Arrays directions = {waves(x[0].shape(), 11), waves(x[1].shape(), 12), waves(x[2].shape(), 13)};
+  const auto run = [&](const Arrays& x, const Arrays& v) {
+    Arrays out = {jvp(f, std::tuple(x), std::tuple(v)).second};
+    auto loss = [&](const Arrays& x) { return sum(f(x) * waves(x[0].shape(), 5)); };
+    for (const Array& g : jvp(grad(loss), std::tuple(x), std::tuple(v)).second) out.push_back(g);
+    auto along = [&](const Arrays& x) { return jvp(loss, std::tuple(x), std::tuple(v)).second; };
+    for (const Array& g : grad(along)(x)) out.push_back(g);
+    const auto three = [](const Array& x, const Array& v) { return stack({x, v, x * 0.5f}); };
+    auto of_queries = [&](const Array& q) { return grad(loss)(Arrays{q, x[1], x[2]}); };
+    for (const Array& g : vmap(of_queries)(three(x[0], v[0]))) out.push_back(g);
+    auto of_all = [&](const Array& q, const Array& k, const Array& w) { return grad(loss)(Arrays{q, k, w}); };
+    for (const Array& g : vmap(of_all)(three(x[0], v[0]), three(x[1], v[1]), three(x[2], v[2])))
+      out.push_back(g);
+    return out;
   };
-  const Arrays by_mask = all(masked(130));
-  expect_all_equal(all(attention({.is_causal = true})), by_mask, 5e-5);
-  expect_all_equal(all(attention({.is_causal = true, .block_size = 40})), by_mask, 5e-5);
+  return jit(run)(x, directions);
+}
+
+TEST(AttentionAsOneOperation, HasForwardAndSecondDerivatives_AlsoUnderVmap) {
+  for (KindOfAttention kind : kinds_of_one_operation()) {
+    if (kind.name != "causal" && kind.name != "lengths, window") continue;
+    SCOPED_TRACE(kind.name);
+    kind.queries = kind.keys = 130;
+    const Arrays x = operands({.queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .features = 2});
+    const Arrays wanted = further_derivatives(attention(by_mask(kind)), x);
+    expect_all_equal(further_derivatives(attention(kind.options), x), wanted, 5e-5);
+    expect_all_equal(further_derivatives(attention(in_blocks(kind.options, 40)), x), wanted, 5e-5);
+  }
+}
+
+TEST(AttentionAsOneOperation, UnderVmap_IsOneOperationOfAllExamples) {
+  const Sizes s{.queries = 130, .keys = 130};
+  const Arrays x = operands(s);
+  auto each = [](const Array& q, const Array& k, const Array& v) {
+    return nn::dot_product_attention(expand_dims(q, 0), expand_dims(k, 0), expand_dims(v, 0),
+                                     {.is_causal = true});
+  };
+  const auto mapped = jit(vmap(each));
+  EXPECT_THAT(mapped.lower(x[0], x[1], x[2]).program, HasSubstr(" = attention["));
+  expect_equal(squeeze(mapped(x[0], x[1], x[2]), 1), attention({.is_causal = true})(x), 2e-5);
 }
 
 TEST(Attention, ByBlocksUnderVmap_EqualsPlainAttention) {
@@ -497,19 +553,25 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
   }
   const Sizes of_parts{.batch = 4, .queries = 256, .keys = 256, .heads = 8, .key_heads = 4};
   const Arrays y = operands(of_parts);
-  const Arrays by_mask = computed(masked(256), y);
-  for (const Placement& each : placements) {
-    SCOPED_TRACE("of many positions, " + each.query.to_string() + " and " + each.key.to_string());
-    const Attend f = attention({.is_causal = true});
-    const Arrays placed = {device_put(y[0], NamedSharding(mesh, each.query)),
-                           device_put(y[1], NamedSharding(mesh, each.key)),
-                           device_put(y[2], NamedSharding(mesh, each.key))};
-    expect_all_equal(computed(f, placed), by_mask, 2e-5);
-    const auto lowered = jit(f).lower(placed);
-    if (each.no_collectives) {
-      EXPECT_EQ(lowered.explain(), "");
+  const Array lengths = astype(arange(4) * 60, int32);
+  for (const KindOfAttention& kind : {KindOfAttention{"causal", {.is_causal = true}, 256, 256},
+                                      {"lengths", {.key_value_seq_lengths = lengths}, 256, 256}}) {
+    const Arrays wanted = computed(attention(by_mask(kind)), y);
+    for (const Placement& each : placements) {
+      SCOPED_TRACE(fmt::format("as one operation, {}, {} and {}", kind.name, each.query.to_string(),
+                               each.key.to_string()));
+      const Attend f = attention(kind.options);
+      const Arrays placed = {device_put(y[0], NamedSharding(mesh, each.query)),
+                             device_put(y[1], NamedSharding(mesh, each.key)),
+                             device_put(y[2], NamedSharding(mesh, each.key))};
+      expect_all_equal(computed(f, placed), wanted, 2e-5);
+      const auto lowered = jit(f).lower(placed);
+      if (each.no_collectives) {
+        EXPECT_EQ(lowered.explain(), "");
+      }
+      EXPECT_EQ(lowered.as_text().find("operation = \"attention\"") != std::string::npos,
+                each.no_collectives);
     }
-    EXPECT_EQ(lowered.as_text().find("operation = \"attention\"") != std::string::npos, each.no_collectives);
   }
   const Sizes of_ring{.queries = 16, .keys = 24};
   for (const Variant& variant : variants(of_ring)) {

@@ -14,10 +14,10 @@ using test::count_of;
 /// Whether the code of this attention, whose program was made for `local`, is a call of oneDNN.
 bool is_called(const std::vector<Aval>& whole, const std::vector<Aval>& local,
                const ir::LowerOptions& options = {}) {
-  CausalAttentionParams params = causal_attention(whole, 1, 256, false);
-  params.program = causal_attention(local, 1, 256, false).program;
+  AttentionParams params = attention_of(whole, {.scale = 1, .block = 256}, false);
+  params.program = attention_of(local, {.scale = 1, .block = 256}, false).program;
   const ir::Program program = test::trace(local, [&](std::span<const ir::Value> v) {
-    return emit_nested(v[0].builder(), causal_attention_p(), ir::OpParams::of(params), v);
+    return emit_nested(v[0].builder(), attention_p(), ir::OpParams::of(params), v);
   });
   const std::string text = lower(program, options).stablehlo;
   const std::size_t calls = count_of("attention", text), products = count_of("stablehlo.dot_general", text);
@@ -31,7 +31,7 @@ std::vector<Aval> operands(std::int64_t batch, std::int64_t length, std::int64_t
   return {query, key, key};
 }
 
-TEST(CausalAttention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
+TEST(Attention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
   if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     EXPECT_TRUE(is_called(operands(2, 320, 4, 2, dtype), operands(2, 320, 4, 2, dtype)));
@@ -39,14 +39,23 @@ TEST(CausalAttention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
   EXPECT_TRUE(is_called(operands(8, 320, 8, 4), operands(4, 320, 2, 1)));
 }
 
-TEST(CausalAttention, OfSplitSequencesOrGroups_IsCompiledByXla) {
+TEST(Attention, WithLengthsOfTheSameExamples_IsComputedByOneDnn) {
+  if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
+  std::vector<Aval> whole = operands(8, 320, 4, 2), local = operands(2, 320, 4, 2);
+  whole.push_back({DType::kI32, {8}});
+  local.push_back({DType::kI32, {2}});
+  EXPECT_TRUE(is_called(whole, whole));
+  EXPECT_TRUE(is_called(whole, local));
+}
+
+TEST(Attention, OfSplitSequencesOrGroups_IsCompiledByXla) {
   EXPECT_FALSE(is_called(operands(2, 320, 4, 4), operands(2, 160, 4, 4)));
   EXPECT_FALSE(is_called(operands(2, 320, 8, 2), operands(2, 320, 2, 2)));
 }
 
-TEST(CausalAttention, WhereOneDnnIsNotUsed_IsCompiledByXla) {
+TEST(Attention, WhereOneDnnIsNotUsed_IsCompiledByXla) {
   const std::vector<Aval> x = operands(2, 320, 4, 2), of_f64 = operands(2, 320, 4, 2, DType::kF64),
-                          short_ones = operands(2, 255, 4, 2);
+                          short_ones = operands(2, 127, 4, 2);
   ir::LowerOptions without, other;
   without.onednn = false;
   other.for_cpu = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/transforms/causal_attention_programs.h"
+#include "lockstep/transforms/attention_programs.h"
 
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "lockstep/program/primitives/dot_general.h"
@@ -24,13 +26,28 @@ Value dot(const Value& a, const Value& b, ir::DotGeneralParams dimensions) {
   return lax::dot_general(a, b, std::move(dimensions));
 }
 
+/// The operands, of which a program within the program may have only some.
+struct Operands {
+  Value query, key, value;
+  std::optional<Value> lengths;
+  std::span<const Value> others;
+
+  Operands(std::span<const Value> all, std::size_t others)
+      : query(all[0]), key(all[1]), value(all[2]), others(all.last(others)) {
+    if (all.size() - others == 4) lengths = all[3];
+  }
+};
+
 /// The queries, and some keys. Rows of queries have the dimensions [batch, query, key head, head of its
 /// group, features], scores [batch, key head, query, head of its group, key], and numbers of queries [batch,
 /// key head, query, head of its group]: all without that of the group if each head has its own key head.
 class Queries {
  public:
-  Queries(const CausalAttention& attention, const Value& query, const Value& key)
-      : scale_(attention.scale), shape_(query.aval().shape), key_heads_(key.aval().shape[2]) {}
+  Queries(const Attention& attention, const Operands& operands)
+      : attention_(attention),
+        shape_(operands.query.aval().shape),
+        keys_(operands.key.aval().shape[1]),
+        key_heads_(operands.key.aval().shape[2]) {}
 
   Value rows(const Value& x) const {
     return in_groups() ? lax::reshape(x, {shape_[0], shape_[1], key_heads_, group(), shape_[3]}) : x;
@@ -54,15 +71,34 @@ class Queries {
     return lax::reshape(lax::transpose(x, in_groups() ? Sizes{0, 2, 1, 3, 4} : Sizes{0, 2, 1, 3}), shape_);
   }
 
-  /// The scaled scores of the keys from `first` on, or from 0; those of later keys than the query are hidden.
-  Value seen(const Value& scores, const Value* first) const {
-    const Shape& shape = scores.aval().shape;
-    const Value query = lax::iota(scores, DType::kI32, shape, 2);
-    Value key = lax::iota(scores, DType::kI32, shape, last());
-    if (first != nullptr) key = lax::add(key, lax::broadcast_in_dim(*first, shape, {}));
-    const Value scaled = lax::mul(scores, lax::full_like(scores, scale_));
-    return lax::select(lax::le(key, query), scaled,
-                       lax::full_like(scaled, hidden_score(scores.aval().dtype)));
+  /// The scaled scores of the keys from `first` on, or from 0, those of hidden keys replaced. Keys beyond the
+  /// last one are hidden, too.
+  Value seen(const Value& scores, const std::optional<Value>& first,
+             const std::optional<Value>& lengths) const {
+    const Value key = places(scores, last(), first), query = places(scores, 2, {});
+    std::optional<Value> shown;
+    const auto show = [&](const Value& some) { shown = shown ? lax::logical_and(*shown, some) : some; };
+    const auto moved = [&](std::int64_t by) { return by == 0 ? query : lax::add(query, number(query, by)); };
+    if (attention_.right) show(lax::le(key, moved(*attention_.right)));
+    if (attention_.left) show(lax::ge(key, moved(-*attention_.left)));
+    if (lengths) show(lax::lt(key, of_examples(*lengths, scores)));
+    const Value hidden = lax::full_like(scores, hidden_score(scores.aval().dtype));
+    Value all = lax::mul(scores, lax::full_like(scores, attention_.scale));
+    if (shown) all = lax::select(*shown, all, hidden);
+    if (const auto none = sees_none(scores, lengths))
+      all = lax::select(*none, lax::full_like(scores, 0), all);
+    return first ? lax::select(lax::lt(key, number(key, keys_)), all, hidden) : all;
+  }
+  /// Where a query sees no key, in the shape of scores, if that can be. Its scores are 0.
+  std::optional<Value> sees_none(const Value& scores, const std::optional<Value>& lengths) const {
+    const std::int64_t last_query = shape_[1] - 1;
+    if (!lengths && (!attention_.left || last_query - *attention_.left < keys_)) return {};
+    Value first = places(scores, 2, {}), end = number(first, keys_);
+    const Value zero = number(first, 0);
+    if (lengths) end = lax::min(end, of_examples(*lengths, scores));
+    if (!attention_.left) return lax::le(end, zero);
+    first = lax::sub(first, number(first, *attention_.left));
+    return lax::le(end, lax::max(first, zero));
   }
 
   Value sums(const Value& x) const { return lax::reduce_sum(x, {last()}); }
@@ -95,13 +131,24 @@ class Queries {
   }
 
  private:
+  static Value places(const Value& scores, std::int64_t axis, const std::optional<Value>& first) {
+    const Value place = lax::iota(scores, DType::kI32, scores.aval().shape, axis);
+    return first ? lax::add(place, lax::broadcast_in_dim(*first, scores.aval().shape, {})) : place;
+  }
+  static Value number(const Value& like, std::int64_t n) {
+    return lax::full_like(like, static_cast<double>(n));
+  }
+  /// Numbers of examples in the shape of scores.
+  static Value of_examples(const Value& numbers, const Value& scores) {
+    return lax::broadcast_in_dim(numbers, scores.aval().shape, {0});
+  }
   std::int64_t group() const { return shape_[2] / key_heads_; }
   bool in_groups() const { return group() > 1; }
   std::int64_t last() const { return in_groups() ? 4 : 3; }
 
-  const double scale_;
+  const Attention attention_;
   const Shape shape_;
-  const std::int64_t key_heads_;
+  const std::int64_t keys_, key_heads_;
 };
 
 /// Blocks of keys, of which the last may be filled up.
@@ -167,69 +214,81 @@ Values for_each_block(const Values& constants, const Values& carry, const Values
 
 double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
 
-Values attend(const CausalAttention& attention, const Value& query, const Value& key, const Value& value) {
-  const Queries q(attention, query, key);
+Values attend(const Attention& attention, std::span<const Value> all) {
+  const Operands operands(all, 0);
+  const auto& [query, key, value, lengths, others] = operands;
+  const Queries q(attention, operands);
   const DType dtype = query.aval().dtype, wide = dtype_of_scores(dtype);
   const auto finished = [&](const Value& all, const Value& highest, const Value& sums) {
     return Values{lax::convert_element_type(q.as_query(lax::div(all, q.spread(sums, all))), dtype),
                   q.with_group(lax::add(highest, lax::log(sums)))};
   };
-  const Value rows = q.rows(query);
+  Values constants = {q.rows(query)};
   if (attention.block >= key.aval().shape[1]) {
-    const Value scores = q.seen(q.scores(rows, key), nullptr), highest = q.highest(scores);
+    const Value scores = q.seen(q.scores(constants[0], key), {}, lengths), highest = q.highest(scores);
     const Value powers = lax::exp(lax::sub(scores, q.spread(highest, scores)));
     return finished(q.times_keys(lax::convert_element_type(powers, dtype), value), highest, q.sums(powers));
   }
   const Blocks blocks{key.aval().shape[1], attention.block};
-  const Shape numbers = q.shape_of_numbers(false);
-  const Values carry =
-      for_each_block({rows},
-                     {ir::rules::zeros(rows, {wide, q.shape_of_numbers(true)}),
-                      lax::full(rows, ir::Scalar::of(hidden_score(wide)), wide, numbers),
-                      ir::rules::zeros(rows, {wide, numbers})},
-                     {blocks.of(key), blocks.of(value), blocks.firsts(rows)}, [&](const Values& v) {
-                       const Value &all = v[1], &before = v[2], &sums = v[3];
-                       const Value scores = q.seen(q.scores(v[0], v[4]), &v[6]);
-                       const Value highest = lax::max(before, q.highest(scores));
-                       const Value powers = lax::exp(lax::sub(scores, q.spread(highest, scores)));
-                       const Value factor = lax::exp(lax::sub(before, highest));
-                       const Value more = q.times_keys(lax::convert_element_type(powers, dtype), v[5]);
-                       return Values{lax::add(lax::mul(all, q.spread(factor, all)), more), highest,
-                                     lax::add(lax::mul(sums, factor), q.sums(powers))};
-                     });
+  if (lengths) constants.push_back(*lengths);
+  const Values carry = for_each_block(
+      constants,
+      {ir::rules::zeros(query, {wide, q.shape_of_numbers(true)}),
+       lax::full(query, ir::Scalar::of(hidden_score(wide)), wide, q.shape_of_numbers(false)),
+       ir::rules::zeros(query, {wide, q.shape_of_numbers(false)})},
+      {blocks.of(key), blocks.of(value), blocks.firsts(query)}, [&](const Values& all) {
+        const Value rows = all[0];
+        const std::optional<Value> lengths = constants.size() > 1 ? std::optional(all[1]) : std::nullopt;
+        const std::span<const Value> v = std::span(all).subspan(constants.size());
+        const Value scores = q.seen(q.scores(rows, v[3]), v[5], lengths);
+        const Value highest = lax::max(v[1], q.highest(scores));
+        const Value powers = lax::exp(lax::sub(scores, q.spread(highest, scores)));
+        const Value factor = lax::exp(lax::sub(v[1], highest));
+        const Value more = q.times_keys(lax::convert_element_type(powers, dtype), v[4]);
+        return Values{lax::add(lax::mul(v[0], q.spread(factor, v[0])), more), highest,
+                      lax::add(lax::mul(v[2], factor), q.sums(powers))};
+      });
   return finished(carry[0], carry[1], carry[2]);
 }
 
-Values attend_backward(const CausalAttention& attention, const Value& query, const Value& key,
-                       const Value& value, const Value& result, const Value& logs, const Value& cotangent) {
-  const Queries q(attention, query, key);
+Values attend_backward(const Attention& attention, std::span<const Value> all) {
+  const Operands operands(all, 3);
+  const auto& [query, key, value, lengths, others] = operands;
+  const Value &result = others[0], &logs = others[1], &cotangent = others[2];
+  const Queries q(attention, operands);
   const DType dtype = query.aval().dtype, wide = dtype_of_scores(dtype);
-  const Values constants = {q.rows(query), q.rows(cotangent), q.without_group(logs),
-                            q.products(cotangent, result, wide)};
+  Values constants = {q.rows(query), q.rows(cotangent), q.without_group(logs),
+                      q.products(cotangent, result, wide)};
+  if (lengths) constants.push_back(*lengths);
   /// Of some keys: what the cotangent of query gets, the cotangents of key and value.
-  const auto of_keys = [&](const Values& c, const Value& key, const Value& value, const Value* first) {
-    const Value scores = q.seen(q.scores(c[0], key), first);
+  const auto of_keys = [&](std::span<const Value> c, const Value& key, const Value& value,
+                           const std::optional<Value>& first) {
+    const std::optional<Value> lengths = constants.size() > 4 ? std::optional(c[4]) : std::nullopt;
+    const Value scores = q.seen(q.scores(c[0], key), first, lengths);
     const Value weights = lax::exp(lax::sub(scores, q.spread(c[2], scores)));
     const Value of_weights = q.scores(c[1], value);
     const Value scaled = lax::mul(weights, lax::full_like(weights, attention.scale));
-    const Value of_scores =
-        lax::convert_element_type(lax::mul(scaled, lax::sub(of_weights, q.spread(c[3], of_weights))), dtype);
+    Value of_scores = lax::mul(scaled, lax::sub(of_weights, q.spread(c[3], of_weights)));
+    if (const auto none = q.sees_none(scores, lengths))
+      of_scores = lax::select(*none, lax::full_like(of_scores, 0), of_scores);
+    of_scores = lax::convert_element_type(of_scores, dtype);
     return Values{q.times_keys(of_scores, key), q.times_rows(of_scores, c[0]),
                   q.times_rows(lax::convert_element_type(weights, dtype), c[1])};
   };
   const auto in_dtype = [&](const Value& x) { return lax::convert_element_type(x, dtype); };
   if (attention.block >= key.aval().shape[1]) {
-    const Values all = of_keys(constants, key, value, nullptr);
-    return {in_dtype(q.as_query(all[0])), in_dtype(all[1]), in_dtype(all[2])};
+    const Values sums = of_keys(constants, key, value, {});
+    return {in_dtype(q.as_query(sums[0])), in_dtype(sums[1]), in_dtype(sums[2])};
   }
   const Blocks blocks{key.aval().shape[1], attention.block};
-  const Values all =
+  const Values sums =
       for_each_block(constants, {ir::rules::zeros(query, {wide, q.shape_of_numbers(true)})},
-                     {blocks.of(key), blocks.of(value), blocks.firsts(query)}, [&](const Values& v) {
-                       Values some = of_keys(v, v[5], v[6], &v[7]);
-                       return Values{lax::add(v[4], some[0]), in_dtype(some[1]), in_dtype(some[2])};
+                     {blocks.of(key), blocks.of(value), blocks.firsts(query)}, [&](const Values& all) {
+                       const std::span<const Value> v = std::span(all).subspan(constants.size());
+                       const Values some = of_keys(all, v[1], v[2], v[3]);
+                       return Values{lax::add(v[0], some[0]), in_dtype(some[1]), in_dtype(some[2])};
                      });
-  return {in_dtype(q.as_query(all[0])), blocks.joined(all[1]), blocks.joined(all[2])};
+  return {in_dtype(q.as_query(sums[0])), blocks.joined(sums[1]), blocks.joined(sums[2])};
 }
 
 }  // namespace lockstep::transforms

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lockstep/program/program.h"
+
+/// Attention.
+///   query                 [batch, queries, heads, features], of a floating dtype
+///   key, value            [batch, keys, key heads, features], of that dtype; each key head serves heads /
+///   key
+///                         heads successive heads
+///   lengths               s32 [batch], if it is given: no query sees the keys from there on
+///   result                as query: the values' mean, weighted by softmax(scale * query · key) over the keys
+///                         that the query sees; the mean of all values if it sees none
+/// Scores are of f32 where the dtype is narrower.
+namespace lockstep::transforms {
+
+/// The score where a key is hidden, as in JAX. It is finite, so that a query that sees no key gets equal
+/// weights.
+double hidden_score(DType dtype);
+
+struct Attention {
+  double scale;
+
+  /// The number of keys whose scores exist at a time; from the number of keys on, all.
+  std::int64_t block;
+
+  /// A query sees keys from `left` places before its own to `right` places after it; none: all on that side.
+  std::optional<std::int64_t> left = {}, right = {};
+};
+
+/// Of query, key, value and perhaps lengths: the result, and for each query the logarithm of the sum of its
+/// scores' powers, [batch, key heads, queries, heads / key heads], of the scores' dtype.
+std::vector<ir::Value> attend(const Attention& attention, std::span<const ir::Value> operands);
+
+/// Of these operands, then result, logs and the result's cotangent: the cotangents of query, key and value.
+/// It computes the scores again (Dao, Fu, Ermon, Rudra and Ré, "FlashAttention: fast and memory-efficient
+/// exact attention with IO-awareness", 2022, appendix B).
+std::vector<ir::Value> attend_backward(const Attention& attention, std::span<const ir::Value> operands);
+
+}  // namespace lockstep::transforms
