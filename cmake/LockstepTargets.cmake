@@ -77,7 +77,7 @@ add_library(lockstep_thin_options INTERFACE)
 target_compile_options(lockstep_thin_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O0>)
 # The checks of every access through a pointer double what a source file takes to compile: only layers that touch memory
 # by hand have them.
-set(LOCKSTEP_LAYERS_OF_RAW_MEMORY base watch collectives onednn sleef)
+set(LOCKSTEP_LAYERS_OF_RAW_MEMORY base watch collectives onednn sleef threefry)
 if(LOCKSTEP_SANITIZE)
   add_library(lockstep_lightly_sanitized INTERFACE)
   target_compile_options(lockstep_lightly_sanitized INTERFACE -O0)

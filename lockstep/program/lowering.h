@@ -145,6 +145,13 @@ class Lowering {
   /// is the text of its attributes.
   Names library_call(std::string_view target, const Equation& equation, std::string_view config);
 
+  /// The same with these operands, their names and types.
+  Names library_call(std::string_view target, const Equation& equation, const Names& operands,
+                     const Names& types, std::string_view config);
+
+  /// Whether this is written into the body of a loop.
+  bool in_loop() const { return loops_ > 0; }
+
   /// Writes a call of oneDNN (lockstep/onednn/onednn.h) with these operands, their names with what they are.
   /// `config` is the text of its attributes. f16 and bf16 are computed in f32.
   Names onednn_call(std::string_view config, std::span<const std::pair<std::string, Aval>> operands,
@@ -238,6 +245,7 @@ class Lowering {
   Names several(const std::string& name, std::size_t count) const;
 
   const Program* program_;
+  int loops_ = 0;           // around what is being written
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
   bool native_collectives_, for_cpu_, lapack_, onednn_, sleef_;

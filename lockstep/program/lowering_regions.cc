@@ -198,9 +198,11 @@ Names Lowering::loop(const Names& initial, const std::vector<std::string>& types
   const std::string condition_token = fresh(), body_token = fresh();
   std::string go_on, last_token;
   Names next;
+  ++loops_;
   const std::string condition_text = captured([&] { go_on = condition(in_condition); });
   chain_ = body_token;
   const std::string body_text = captured([&] { next = body(in_body); });
+  --loops_;
   const bool chained = chain_ != body_token;
   last_token = std::exchange(chain_, before);
 
@@ -312,11 +314,17 @@ Names Lowering::lapack_call(std::string_view routine, const Equation& equation, 
 }
 
 Names Lowering::library_call(std::string_view target, const Equation& equation, std::string_view config) {
-  Names operands, types, result_types;
+  Names operands, types;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     operands.push_back(operand(equation, i));
     types.push_back(operand_type(equation, i));
   }
+  return library_call(target, equation, operands, types, config);
+}
+
+Names Lowering::library_call(std::string_view target, const Equation& equation, const Names& operands,
+                             const Names& types, std::string_view config) {
+  Names result_types;
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) result_types.push_back(result_type(equation, i));
   return call(target, config, operands, types, result_types);
 }

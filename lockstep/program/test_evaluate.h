@@ -19,6 +19,7 @@
 #include "lockstep/program/lowering.h"
 #include "lockstep/sleef/sleef.h"
 #include "lockstep/sorting/sorting.h"
+#include "lockstep/threefry/threefry.h"
 
 namespace lockstep::test {
 
@@ -125,6 +126,7 @@ inline pjrt::Client& client() {
     plugin->register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
     plugin->register_ffi_handler(sorting::kSortTarget, "Host", sorting::sort_handler());
     plugin->register_ffi_handler(sleef::kSleefTarget, "Host", sleef::sleef_handler());
+    plugin->register_ffi_handler(threefry::kThreefryTarget, "Host", threefry::threefry_handler());
     return pjrt::Client::create(plugin, {{"cpu_device_count", std::int64_t{1}}, {"asynchronous", false}});
   }();
   return *client;

@@ -6,16 +6,39 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
+#include "lockstep/program/primitives/shape.h"
+#include "lockstep/threefry/threefry.h"
 
 namespace lockstep::ir {
 namespace {
 
-constexpr std::int64_t kKeyParity = 0x1BD11BDA;
+/// In a loop a call takes longer than the operations, for fewer elements than these.
+constexpr std::int64_t kFewestInLoop = 256;
 
-/// By how many bits each round rotates: the two rows alternate, a row for each injection of the key.
-constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+/// A call, of numbers where an operand has the same number in all elements.
+std::vector<std::string> call_threefry(Lowering& out, const Equation& e) {
+  Lowering::Names operands, types;
+  for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+    const Equation* const made = out.made_by(e, i);
+    std::string name = out.operand(e, i);
+    Shape shape = out.operand_aval(e, i).shape;
+    if (made != nullptr && made->primitive == &full_p()) {
+      shape = {};
+      name = out.splat(made->params.as<FullParams>().value, DType::kU32, shape);
+    } else if (made != nullptr && made->primitive == &broadcast_in_dim_p() &&
+               out.operand_aval(*made, 0).shape.empty()) {
+      shape = {};
+      name = out.operand(*made, 0);
+    }
+    operands.push_back(std::move(name));
+    types.push_back(mlir_type(DType::kU32, shape));
+  }
+  return out.library_call(threefry::kThreefryTarget, e, operands, types, "");
+}
 
 std::vector<std::string> lower_threefry(Lowering& out, const Equation& e) {
+  if (out.for_cpu() && (!out.in_loop() || out.result_aval(e).num_elements() >= kFewestInLoop))
+    return call_threefry(out, e);
   const Shape& shape = out.operand_aval(e, 0).shape;
   const std::string type = out.operand_type(e, 0);
   auto op = [&](std::string_view name, const std::string& a, const std::string& b) {
@@ -31,11 +54,11 @@ std::vector<std::string> lower_threefry(Lowering& out, const Equation& e) {
   };
 
   const std::string key0 = out.operand(e, 0), key1 = out.operand(e, 1);
-  const std::array<std::string, 3> keys = {key0, key1,
-                                           exclusive_or(exclusive_or(key0, key1), constant(kKeyParity))};
+  const std::array<std::string, 3> keys = {
+      key0, key1, exclusive_or(exclusive_or(key0, key1), constant(threefry::kKeyParity))};
   std::string x0 = add(out.operand(e, 2), key0), x1 = add(out.operand(e, 3), key1);
   for (std::size_t injection = 1; injection <= 5; ++injection) {
-    for (int bits : kRotations[(injection - 1) % 2]) {
+    for (int bits : threefry::kRotations[(injection - 1) % 2]) {
       x0 = add(x0, x1);
       x1 = exclusive_or(rotate_left(x1, bits), x0);
     }

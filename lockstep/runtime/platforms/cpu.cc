@@ -18,6 +18,7 @@
 #include "lockstep/runtime/platforms/platform.h"
 #include "lockstep/sleef/sleef.h"
 #include "lockstep/sorting/sorting.h"
+#include "lockstep/threefry/threefry.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -73,6 +74,7 @@ class Cpu : public Platform {
     plugin.register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());
     plugin.register_ffi_handler(sorting::kSortTarget, "Host", sorting::sort_handler());
     plugin.register_ffi_handler(sleef::kSleefTarget, "Host", sleef::sleef_handler());
+    plugin.register_ffi_handler(threefry::kThreefryTarget, "Host", threefry::threefry_handler());
   }
 
   pjrt::ClientOptions client_options(const Settings& settings, const Environment&,
