@@ -50,7 +50,7 @@ Seen seen_by(const Attention& a, std::int64_t length, std::int64_t query) {
   return first < end ? Seen{first, end, false} : Seen{0, a.keys, true};
 }
 
-/// The vectors of a row of scores with keys that its query sees: [begin, end), of `keys` keys from `key` on.
+/// The part of a row of scores that holds those of the keys that its query sees, in whole vectors.
 struct Vectors {
   float* row;
   std::size_t begin, end;

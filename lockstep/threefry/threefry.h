@@ -17,9 +17,10 @@ namespace lockstep::threefry {
 /// It computes on XLA's threads.
 inline constexpr std::string_view kThreefryTarget = "lockstep_threefry2x32";
 
-/// The place of the rotations in a row, by the number of the key's injection modulo 2; and the constant of
-/// the third word of the key.
+/// By how many bits each round rotates: the two rows alternate, a row for each injection of the key.
 inline constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+
+/// The third word of the key is this one and the first two, by exclusive or.
 inline constexpr std::uint32_t kKeyParity = 0x1BD11BDA;
 
 /// Words of which element i is at data[i], or at data[0] for all.

@@ -16,8 +16,8 @@ void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece)
   for (std::int64_t i = 0; i < count; ++i) piece(i);
 }
 
-/// Random123's known answers (kat_vectors): key, counter, results.
-TEST(Threefry2x32, OfKnownAnswers_GivesThem) {
+/// Random123's kat_vectors: key, counter, words.
+TEST(Threefry2x32, OfPublishedInputs_GivesThePublishedWords) {
   constexpr std::uint32_t kAll = 0xffffffff;
   const struct {
     std::uint32_t key0, key1, count0, count1, first, second;
