@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 
 #include "lockstep/base/fail.h"
 #include "xla/ffi/api/c_api.h"
@@ -149,6 +151,10 @@ std::vector<std::int64_t> ffi_numbers(const XLA_FFI_CallFrame& frame, std::strin
     fail("a custom call lacks the attribute '{}', an array of 64-bit integers", name);
   const auto* values = static_cast<const std::int64_t*>(array->data);
   return {values, values + array->size};
+}
+
+std::int64_t ffi_elements(const XLA_FFI_Buffer& buffer) {
+  return std::accumulate(buffer.dims, buffer.dims + buffer.rank, std::int64_t{1}, std::multiplies<>());
 }
 
 std::optional<DType> dtype_of_ffi(int type) {

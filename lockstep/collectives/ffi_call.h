@@ -9,6 +9,7 @@
 
 #include "lockstep/base/dtype.h"
 
+struct XLA_FFI_Buffer;
 struct XLA_FFI_CallFrame;
 struct XLA_FFI_Error;
 
@@ -40,6 +41,9 @@ ForEach for_each_of(const XLA_FFI_CallFrame& frame);
 
 /// The number of XLA's threads; 1 if the plugin does not tell it.
 std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame);
+
+/// The number of elements of an operand or result.
+std::int64_t ffi_elements(const XLA_FFI_Buffer& buffer);
 
 /// The dtype of an `XLA_FFI_DataType`; nullopt if Lockstep has none.
 std::optional<DType> dtype_of_ffi(int type);

@@ -133,12 +133,11 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);
                a.lengths = taken(options.key_value_seq_lengths);
-               const auto computed = [&] {
-                 if (is_one_operation(a)) return as_one_operation(a, block);
-                 a.mask = internal::mask_with_lengths(a.mask, a.lengths, keys);
-                 return block < keys ? by_blocks(a, block) : whole(a);
-               };
-               const Array result = computed();
+               const bool is_one = is_one_operation(a);
+               if (!is_one) a.mask = internal::mask_with_lengths(a.mask, a.lengths, keys);
+               const Array result = is_one         ? as_one_operation(a, block)
+                                    : block < keys ? by_blocks(a, block)
+                                                   : whole(a);
                return std::vector<Array>{
                    of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
                               : result};

@@ -25,7 +25,8 @@ std::int64_t block_size(const AttentionOptions& options, std::int64_t queries, s
 /// and i32[keys]: bools [queries, keys].
 Array visible(const Array& queries, const Array& keys, bool is_causal, const LocalWindow& window);
 
-/// The lengths as i32; none exceeds `count` but those of narrower dtypes.
+/// The lengths as i32. Those of 32 and 64 bits are first limited to 0 and `count`, because i32 may not hold
+/// them.
 Array lengths_of(const Array& lengths, std::int64_t count);
 
 /// Whether each of `count` positions is below the length of its example, [batch]: bools [batch, 1, 1, count].

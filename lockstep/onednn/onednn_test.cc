@@ -6,8 +6,8 @@
 
 #include <cmath>
 #include <random>
-#include <thread>
 
+#include "lockstep/collectives/test_for_each.h"
 #include "lockstep/onednn/computations.h"
 #include "lockstep/onednn/few_pixels.h"
 #include "lockstep/onednn/library.h"
@@ -18,15 +18,8 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  for (std::int64_t i = 0; i < count; ++i) piece(i);
-}
-
-/// The last piece first, each on a thread of its own.
-void on_threads(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  std::vector<std::jthread> threads;
-  for (std::int64_t i = count; i-- > 0;) threads.emplace_back(piece, i);
-}
+using test::in_turn;
+using test::on_threads;
 
 std::size_t elements(const Integers& shape) {
   std::size_t count = 1;
@@ -418,7 +411,7 @@ TEST(Attention, OfAnySizes_EqualsTheDefinition) {
     expect_equal_to_the_definition(a, {});
 }
 
-TEST(Attention, OfEachKind_EqualsTheDefinition) {
+TEST(Attention, WithWindowsAndLengths_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
   for (const Attention& a : test::kinds_of_attention(40))
     for (const std::vector<std::int32_t>& lengths : test::lengths_of_keys(a))
@@ -426,7 +419,7 @@ TEST(Attention, OfEachKind_EqualsTheDefinition) {
 }
 
 /// A query from 280 on sees no key of the first block.
-TEST(Attention, OfDistantKeys_EqualsTheDefinition) {
+TEST(Attention, WhereWholeBlocksAreHidden_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
   expect_equal_to_the_definition({2, 600, 600, 2, 1, 4, 1, 20, 20}, {});
   expect_equal_to_the_definition({2, 600, 600, 2, 1, 4, 1, 20, -1}, {310, 600});
@@ -445,7 +438,7 @@ TEST(Attention, WithANanInAKey_IsNanForTheQueriesThatSeeIt) {
 }
 
 /// Scores of -infinity have no weight, also where a block has no others.
-TEST(Attention, WithInfiniteScores_EqualsThatOfTheOtherKeys) {
+TEST(Attention, WithScoresOfMinusInfinity_IgnoresTheirKeys) {
   if (!is_available()) GTEST_SKIP() << description();
   const Attention all{1, 300, 300, 1, 1, 1, 1}, some{1, 300, 40, 1, 1, 1, 1};
   std::vector<std::vector<float>> x = operands_of(all);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <functional>
-#include <numeric>
 #include <vector>
 
 #include "lockstep/base/fail.h"
@@ -21,10 +19,8 @@ void execute(const XLA_FFI_CallFrame& frame) {
   std::vector<const void*> operands;
   for (std::int64_t i = 0; i < frame.args.size; ++i)
     operands.push_back(static_cast<const XLA_FFI_Buffer*>(frame.args.args[i])->data);
-  const std::int64_t count =
-      std::accumulate(result.dims, result.dims + result.rank, std::int64_t{1}, std::multiplies<>());
   compute(collectives::ffi_text(frame, "function"), collectives::dtype_of_ffi(result.dtype).value(), operands,
-          result.data, count, collectives::for_each_of(frame));
+          result.data, collectives::ffi_elements(result), collectives::for_each_of(frame));
 }
 
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }

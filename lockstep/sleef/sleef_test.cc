@@ -12,6 +12,7 @@
 
 #include "lockstep/base/find_function.h"
 #include "lockstep/base/trusted_file.h"
+#include "lockstep/collectives/test_for_each.h"
 #include "lockstep/sleef/loops.h"
 
 namespace lockstep::sleef {
@@ -37,9 +38,7 @@ const Reference kReferences[] = {{"sin", std::sin},
                                  {"atan2", nullptr, std::atan2},
                                  {"pow", nullptr, std::pow}};
 
-void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  for (std::int64_t i = 0; i < count; ++i) piece(i);
-}
+using test::in_turn;
 
 /// Numbers of all magnitudes and near 1, zeros, infinities and NaN.
 template <class T>

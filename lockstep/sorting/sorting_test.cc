@@ -10,9 +10,9 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "lockstep/base/cpp_type.h"
+#include "lockstep/collectives/test_for_each.h"
 
 namespace lockstep::sorting {
 namespace {
@@ -23,15 +23,8 @@ constexpr DType kKeys[] = {DType::kBool, DType::kI8,  DType::kI16, DType::kI32, 
                            DType::kU8,   DType::kU16, DType::kU32, DType::kU64,      DType::kF16,
                            DType::kBF16, DType::kF32, DType::kF64, DType::kF8E4M3FN, DType::kF8E5M2};
 
-void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  for (std::int64_t i = 0; i < count; ++i) piece(i);
-}
-
-/// The last piece first, each on a thread of its own.
-void on_threads(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  std::vector<std::jthread> threads;
-  for (std::int64_t i = count; i-- > 0;) threads.emplace_back(piece, i);
-}
+using test::in_turn;
+using test::on_threads;
 
 std::int64_t elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

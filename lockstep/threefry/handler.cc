@@ -5,12 +5,6 @@
 namespace lockstep::threefry {
 namespace {
 
-std::int64_t elements_of(const XLA_FFI_Buffer& buffer) {
-  std::int64_t count = 1;
-  for (std::int64_t d = 0; d < buffer.rank; ++d) count *= buffer.dims[d];
-  return count;
-}
-
 void execute(const XLA_FFI_CallFrame& frame) {
   const auto result = [&](int i) -> const XLA_FFI_Buffer& {
     return *static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[i]);
@@ -21,7 +15,7 @@ void execute(const XLA_FFI_CallFrame& frame) {
     operands[i] = {static_cast<const std::uint32_t*>(operand.data), operand.rank == 0};
   }
   threefry2x32(operands, static_cast<std::uint32_t*>(result(0).data),
-               static_cast<std::uint32_t*>(result(1).data), elements_of(result(0)),
+               static_cast<std::uint32_t*>(result(1).data), collectives::ffi_elements(result(0)),
                collectives::for_each_of(frame));
 }
 

@@ -3,21 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <utility>
 #include <vector>
+#include "lockstep/collectives/test_for_each.h"
 
 namespace lockstep::threefry {
 namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-void in_turn(std::int64_t count, const std::function<void(std::int64_t)>& piece) {
-  for (std::int64_t i = 0; i < count; ++i) piece(i);
-}
+using test::in_turn;
 
 /// Random123's kat_vectors: key, counter, words.
-TEST(Threefry2x32, OfPublishedInputs_GivesThePublishedWords) {
+TEST(Threefry2x32, KnownInputs_GiveTheWordsOfRandom123) {
   constexpr std::uint32_t kAll = 0xffffffff;
   const struct {
     std::uint32_t key0, key1, count0, count1, first, second;
@@ -33,7 +31,7 @@ TEST(Threefry2x32, OfPublishedInputs_GivesThePublishedWords) {
 }
 
 /// Vectors, their rest, and pieces on threads give what one element after the other does.
-TEST(Threefry2x32, OfAnyCount_IsThatOfEachElement) {
+TEST(Threefry2x32, ManyElements_EqualEachElementAlone) {
   for (const std::size_t count : {1, 2, 15, 16, 17, 63, 40000}) {
     Numbers words[4], first(count), second(count);
     for (std::uint32_t w = 0; w < 4; ++w)
@@ -45,11 +43,7 @@ TEST(Threefry2x32, OfAnyCount_IsThatOfEachElement) {
                  {words[2].data() + i},
                  {words[3].data() + i}}};
       };
-      threefry2x32(of(0), first.data(), second.data(), static_cast<std::int64_t>(count),
-                   [](std::int64_t pieces, const std::function<void(std::int64_t)>& piece) {
-                     std::vector<std::jthread> threads;
-                     for (std::int64_t i = 0; i < pieces; ++i) threads.emplace_back(piece, i);
-                   });
+      threefry2x32(of(0), first.data(), second.data(), static_cast<std::int64_t>(count), test::on_threads);
       for (std::size_t i = 0; i < count; ++i) {
         std::uint32_t a = 0, b = 0;
         threefry2x32(of(i), &a, &b, 1, in_turn);

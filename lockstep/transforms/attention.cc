@@ -154,9 +154,9 @@ AttentionParams attention_of(const std::vector<Aval>& operands, const Attention&
 
 CustomVjpParams differentiable_attention(const std::vector<Aval>& operands, const Attention& attention) {
   const AttentionParams forward = attention_of(operands, attention, false);
+  const std::vector<Aval> results = forward.program->output_avals();
   std::vector<Aval> of_backward = operands;
-  for (const Aval& aval : forward.program->output_avals()) of_backward.push_back(aval);
-  of_backward.push_back(forward.program->output_avals()[0]);
+  of_backward.insert(of_backward.end(), {results[0], results[1], results[0]});
   const AttentionParams backward = attention_of(of_backward, attention, true);
   const auto program = [](const std::vector<Aval>& avals,
                           const std::function<Values(Inner&, const Values&)>& f) {

@@ -39,7 +39,7 @@ TEST(Attention, OfWholeSequencesOnCpus_IsComputedByOneDnn) {
   EXPECT_TRUE(is_called(operands(8, 320, 8, 4), operands(4, 320, 2, 1)));
 }
 
-TEST(Attention, WithLengthsOfTheSameExamples_IsComputedByOneDnn) {
+TEST(Attention, WithLengthsOfKeys_IsComputedByOneDnn) {
   if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
   std::vector<Aval> whole = operands(8, 320, 4, 2), local = operands(2, 320, 4, 2);
   whole.push_back({DType::kI32, {8}});

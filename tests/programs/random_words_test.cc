@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RandomWords, InALoop_AreThoseOutside) {
+TEST(RandomWords, InALoop_EqualThoseOutside) {
   const Array keys = random::split(random::key(3), 3).data();
   const std::string call(threefry::kThreefryTarget);
   for (const std::int64_t count : {1, 7, 255, 256, 3000}) {
@@ -42,8 +42,7 @@ TEST(RandomWords, InALoop_AreThoseOutside) {
   }
 }
 
-/// The words of a key that is one of many, of counters that differ, and of numbers alone.
-TEST(RandomWords, OfKeysOfEachElement_AreThoseOfOneAfterTheOther) {
+TEST(RandomWords, UnderVmapOverKeys_EqualThoseOfEachKey) {
   const random::Key keys = random::split(random::key(5), 40);
   const auto of = [](const Array& key) { return random::bits(random::fold_in(random::Key(key), 3), {5}); };
   const Array together = jit(vmap(of))(keys.data());
