@@ -20,6 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// How long threads may take to stop.
+constexpr std::chrono::seconds kLongestStop(1);
+
 /// Yama's limit on tracing: 0 none, 1 ancestors only, 2 administrators only, 3 nobody.
 int ptrace_scope() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
@@ -57,8 +60,10 @@ ProcessStacks take_before(int pid, const StackOptions& options, Clock::time_poin
   for (const watch::ThreadState& state : result.process.threads)
     result.threads.push_back({.state = state, .main = state.tid == pid});
 
-  // The other half is for telling them.
-  const Snapshot snapshot = take_snapshot(pid, options.limit / 2);
+  // The rest of the time is for reading symbols. Threads stop within microseconds or, waiting for a driver,
+  // never.
+  const Snapshot snapshot =
+      take_snapshot(pid, std::min<std::chrono::milliseconds>(options.limit / 2, kLongestStop));
   result.paused = snapshot.paused;
   if (snapshot.error != 0) {
     const watch::ProcessState now = watch::read_process_state(pid);

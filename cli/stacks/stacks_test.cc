@@ -286,9 +286,7 @@ TEST(Stacks, AThreadThatDoesNotStop_IsPassedOver) {
     const watch::ProcessState state = watch::read_process_state(child.pid(0));
     return state.state == 'D' && state.threads.size() == 2 && state.threads[1].syscall == SYS_clock_nanosleep;
   }));
-  const auto start = std::chrono::steady_clock::now();
-  const ProcessStacks stacks = take_stacks(child.pid(0), {.limit = std::chrono::seconds(2)});
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong);
+  const ProcessStacks stacks = take_stacks(child.pid(0), {.limit = kLong});
   EXPECT_EQ(main_thread(stacks).missing, "it did not stop to be looked at");
   EXPECT_THAT(main_thread(stacks).frames, IsEmpty());
   EXPECT_THAT(describe(main_thread(stacks).state), HasSubstr("waiting for a disk or driver"));
