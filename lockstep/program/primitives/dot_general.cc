@@ -371,8 +371,29 @@ bool is_batch_of_matrices(Lowering& out, const Equation& e) {
          rest(out.operand_aval(e, 1), p.rhs_contracting, p.rhs_batch) > 1;
 }
 
+/// The product of the operands as i32, or as the result's dtype if that is larger.
+std::string lower_widened(Lowering& out, const Equation& e) {
+  const auto& p = dims_of(e.params);
+  const Aval& result = out.result_aval(e);
+  const DType wide = size_of(result.dtype) < size_of(DType::kI32) ? DType::kI32 : result.dtype;
+  std::vector<std::string> operands, types;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    types.push_back(mlir_type(wide, out.operand_aval(e, i).shape));
+    operands.push_back(
+        out.op("stablehlo.convert", {{out.operand(e, i)}}, {{out.operand_type(e, i)}}, types.back()));
+  }
+  const std::string type = mlir_type(wide, result.shape);
+  const std::string product =
+      out.op("stablehlo.dot_general", operands, types, type,
+             dimensions_text(p.lhs_contracting, p.rhs_contracting, p.lhs_batch, p.rhs_batch, p.precision));
+  if (result.dtype == wide) return product;
+  return out.op("stablehlo.convert", {{product}}, {{type}}, out.result_type(e));
+}
+
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   const auto& p = dims_of(e.params);
+  const DType dtype = out.operand_aval(e, 0).dtype;
+  if (out.widens_products() && (dtype == DType::kI8 || dtype == DType::kU8)) return {lower_widened(out, e)};
   if (out.for_cpu() && is_batch_of_matrices(out, e)) {
     // XLA's CPU compiler moves the contracted dimensions, too, where it has to move others, and reads the
     // elements in an order that takes several times as long.

@@ -59,6 +59,25 @@ TEST(DotGeneral, ATransposedLargeMatrix_IsMultipliedByOneDnn_WhereItIsInstalled)
   EXPECT_EQ(calls(products(256, 64, 64, DType::kF32).program, {.for_cpu = false}), 0u);
 }
 
+TEST(DotGeneral, EightBitIntegers_AreConvertedBeforeTheProductOnCuda) {
+  const auto text = [](DType dtype, std::optional<DType> wanted, bool widens) {
+    Builder b("products");
+    const Value left = b.input({dtype, {5, 3}, false, {}}), right = b.input({dtype, {5, 4}, false, {}});
+    const Value product = lax::dot_general(left, right, {{0}, {0}, {}, {}, wanted});
+    return lower(b.finish(std::vector<Value>{product}), {.widens_products = widens}).stablehlo;
+  };
+  const auto of_type = [](const char* type) {
+    return ::testing::ContainsRegex(fmt::format("dot_general.*tensor<5x3x{}>, tensor<5x4x{}>", type, type));
+  };
+  EXPECT_THAT(text(DType::kI8, {}, true), of_type("i32"));
+  EXPECT_THAT(text(DType::kI8, DType::kI32, true), of_type("i32"));
+  EXPECT_THAT(text(DType::kI8, DType::kI64, true), of_type("i64"));
+  EXPECT_THAT(text(DType::kU8, {}, true), of_type("i32"));
+  EXPECT_THAT(text(DType::kU8, DType::kU32, true), of_type("ui32"));
+  EXPECT_THAT(text(DType::kI8, DType::kI32, false), of_type("i8"));
+  EXPECT_THAT(text(DType::kI16, {}, true), of_type("i16"));
+}
+
 /// The result, [m, k], is that of [n, m], transposed, and [n, k].
 void expect_product(const HostArray& result, const HostArray& x, const HostArray& y, std::size_t n,
                     double tolerance) {
