@@ -212,6 +212,7 @@ ProcessRow row_of(const ProcessReport& report, int devices) {
   row.recent_share = row.share;
   row.cpu_share = report.cpu_share;
   row.memory_bytes = report.memory_bytes;
+  row.device_memory = report.device_memory;
   row.restarts = report.restarts;
   row.metrics = report.metrics;
   return row;

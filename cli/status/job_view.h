@@ -57,6 +57,7 @@ struct ProcessRow {
   double age_seconds = 0;
   double cpu_share = 0;            ///< of one core
   std::uint64_t memory_bytes = 0;  ///< see ProportionalMemory
+  std::vector<watch::DeviceMemoryReport> device_memory;
   int restarts = 0;
   std::string metrics;  ///< JSON, or empty
 };

@@ -113,6 +113,19 @@ std::string prometheus_text(const JobView& view) {
   writer.of_processes("lockstep_resident_bytes", "gauge",
                       "Resident memory; pages that it shares with others are counted in part (PSS).",
                       [](const ProcessRow& row) { return static_cast<double>(row.memory_bytes); });
+  const auto of_devices = [&](std::string_view name, std::string_view help,
+                              std::uint64_t watch::DeviceMemoryReport::*part) {
+    writer.head(name, "gauge", help);
+    for (std::size_t i = 0; i < view.processes.size(); ++i) {
+      const auto& devices = view.processes[i].device_memory;
+      for (std::size_t d = 0; d < devices.size(); ++d)
+        writer.of_process(i, name, fmt::format("device=\"{}\"", d), static_cast<double>(devices[d].*part));
+    }
+  };
+  of_devices("lockstep_device_memory_bytes", "Memory of the process's devices that is in use.",
+             &watch::DeviceMemoryReport::in_use);
+  of_devices("lockstep_device_memory_limit_bytes", "Memory of its devices that the process may use.",
+             &watch::DeviceMemoryReport::limit);
   writer.of_processes("lockstep_cpu_cores", "gauge", "How many cores it uses.",
                       [](const ProcessRow& row) { return row.cpu_share; });
   writer.head("lockstep_step", "gauge", "The step that was logged last.");

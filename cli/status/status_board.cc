@@ -81,6 +81,7 @@ void StatusBoard::ended(int process, const Outcome& outcome) {
   row.seconds = -1;
   row.cpu_share = 0;
   row.memory_bytes = 0;
+  row.device_memory.clear();
   row.recent_share = {};
 }
 

@@ -32,6 +32,9 @@ Times times_from(const json& of) {
 json to_json(const ProcessRow& row) {
   json metrics = try_parse_json(row.metrics);
   if (!metrics.is_object()) metrics = json::object();
+  auto device_memory = json::array();
+  for (const watch::DeviceMemoryReport& each : row.device_memory)
+    device_memory.push_back({{"in_use", each.in_use}, {"limit", each.limit}});
   return {{"process", row.process},
           {"host", row.host},
           {"pid", row.pid},
@@ -49,6 +52,7 @@ json to_json(const ProcessRow& row) {
           {"age", rounded(row.age_seconds)},
           {"cpu", rounded(row.cpu_share)},
           {"memory", row.memory_bytes},
+          {"device_memory", std::move(device_memory)},
           {"restarts", row.restarts},
           {"metrics", std::move(metrics)}};
 }
@@ -77,6 +81,10 @@ ProcessRow row_from(const json& of) {
   row.age_seconds = number_or("age", 0.0);
   row.cpu_share = number_or("cpu", 0.0);
   row.memory_bytes = number_or("memory", std::uint64_t{0});
+  for (const json& each : of.value("device_memory", json::array())) {
+    row.device_memory.push_back(
+        {each.at("in_use").get<std::uint64_t>(), each.at("limit").get<std::uint64_t>()});
+  }
   row.restarts = number_or("restarts", 0);
   if (const auto metrics = of.find("metrics"); metrics != of.end() && !metrics->empty())
     row.metrics = metrics->dump();

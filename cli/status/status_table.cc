@@ -246,6 +246,24 @@ std::string transfer_of(const Rows& rows) {
   return rows.mean_percent([](const ProcessRow& row) { return row.recent_share.transfer; });
 }
 
+/// Of the fullest device.
+std::string device_memory_of(const Rows& rows) {
+  watch::DeviceMemoryReport fullest{.limit = 1};
+  const auto share = [](const watch::DeviceMemoryReport& of) {
+    return static_cast<double>(of.in_use) / static_cast<double>(of.limit);
+  };
+  bool counted = false;
+  for (const auto& devices : rows.all(&ProcessRow::device_memory)) {
+    for (const watch::DeviceMemoryReport& each : devices) {
+      if (each.limit == 0 || (counted && share(each) <= share(fullest))) continue;
+      fullest = each;
+      counted = true;
+    }
+  }
+  if (!counted) return "";
+  return fmt::format("{} of {}", amount_of_bytes(fullest.in_use), amount_of_bytes(fullest.limit));
+}
+
 /// A column of the table of processes, with its cells.
 struct ProcessColumn {
   Column column;
@@ -278,6 +296,7 @@ const std::vector<ProcessColumn> kColumns = {
        const std::uint64_t bytes = rows.most(&ProcessRow::memory_bytes);
        return bytes == 0 ? "" : amount_of_bytes(bytes);
      }},
+    {{.title = "DEVICE MEMORY", .right = true, .dispensable = 1}, device_memory_of},
     {{.title = "RESTARTS", .right = true, .dispensable = 7},
      [](const Rows& rows) {
        return rows.first().restarts == 0 ? "" : std::to_string(rows.first().restarts);

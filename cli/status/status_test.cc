@@ -279,6 +279,7 @@ LOCKSTEP_CHILD(shows_a_wait) {
   };
   { const watch::Doing launch(watch::Kind::kLaunch, "step", {}); }
   watch::set_metrics(42, R"({"loss": 0.5})");
+  watch::set_device_memory(0, std::uint64_t{3} << 30, std::uint64_t{4} << 30);
   if (process == 1) return wait();
   const watch::Doing launch(watch::Kind::kLaunch, "step", {});
   const watch::Doing collective(watch::Kind::kCollective, "psum f32[4] over i", {});
@@ -301,7 +302,8 @@ TEST_F(Status, ARunningJob_ShowsWhichProcessWaitsForWhich) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log,
               AllOf(HasSubstr("waits in psum f32[4] over i for process 1"), HasSubstr("own code since step"),
-                    HasSubstr("loss 0.5"), HasSubstr("42"), HasSubstr("processes 0, 2 of 3 wait in psum")));
+                    HasSubstr("loss 0.5"), HasSubstr("42"), HasSubstr("3.0 GiB of 4.0 GiB"),
+                    HasSubstr("processes 0, 2 of 3 wait in psum")));
   const ProcessResult json = lockstep({"status", "--json"}, env());
   const auto status = nlohmann::json::parse(json.log, nullptr, false);
   ASSERT_TRUE(status.is_object()) << json.log;
@@ -312,6 +314,8 @@ TEST_F(Status, ARunningJob_ShowsWhichProcessWaitsForWhich) {
   EXPECT_EQ(status["processes"][1]["metrics"]["loss"], 0.5);
   EXPECT_EQ(status["stalls"][0]["culprits"][0]["process"], 1);
   EXPECT_GT(status["processes"][0]["memory"].get<double>(), 1e5);
+  EXPECT_EQ(status["processes"][2]["device_memory"],
+            nlohmann::json::parse(R"([{"in_use": 3221225472, "limit": 4294967296}])"));
   EXPECT_GT(status["processes"][0]["recent"]["wait"].get<double>(), 0.3);
 
   // --watch goes on until the job has ended; the job ends though somebody holds a connection.

@@ -183,6 +183,11 @@ TEST(StatusJson, IsReadBackUnchanged) {
     EXPECT_EQ(one.step, other.step);
     EXPECT_NEAR(one.share.wait, other.share.wait, 1e-4);
     EXPECT_EQ(one.memory_bytes, other.memory_bytes);
+    ASSERT_EQ(one.device_memory.size(), other.device_memory.size());
+    for (std::size_t d = 0; d < one.device_memory.size(); ++d) {
+      EXPECT_EQ(one.device_memory[d].in_use, other.device_memory[d].in_use);
+      EXPECT_EQ(one.device_memory[d].limit, other.device_memory[d].limit);
+    }
     EXPECT_EQ(nlohmann::json::parse(one.metrics), nlohmann::json::parse(other.metrics));
   }
   ASSERT_THAT(back.stalls, SizeIs(1));
@@ -210,8 +215,9 @@ TEST(StatusTable, HasALineForEachProcess) {
                               HasSubstr("4 processes")));
   EXPECT_THAT(lines[1], AllOf(HasSubstr("PROCESS"), HasSubstr("STEP"), HasSubstr("METRICS"),
                               Not(HasSubstr("HOST")), Not(HasSubstr("RESTARTS"))));
-  EXPECT_THAT(lines[2], AllOf(HasSubstr("waits in psum f32[4] for process 1"), HasSubstr("1,200"),
-                              HasSubstr("loss 0.25"), HasSubstr("300.0 MiB")));
+  EXPECT_THAT(lines[2],
+              AllOf(HasSubstr("waits in psum f32[4] for process 1"), HasSubstr("1,200"),
+                    HasSubstr("loss 0.25"), HasSubstr("300.0 MiB"), HasSubstr("6.0 GiB of 8.0 GiB")));
   EXPECT_THAT(lines[3], HasSubstr("own code since step; uses 98% of a core"));
   EXPECT_THAT(lines[6], HasSubstr("stalled for 2 s"));
   EXPECT_THAT(lines[7], HasSubstr("process 1 waits 4% of its time, the others"));
@@ -286,6 +292,10 @@ TEST(Prometheus, TheText_ParsesAndHasTheNumbers) {
   EXPECT_DOUBLE_EQ(by_name["lockstep_wait_seconds_total"][0].value, 40);  // 38, and 2 that go on
   EXPECT_EQ(by_name["lockstep_launches_total"][1].labels["host"], "b");
   EXPECT_EQ(by_name["lockstep_step"].at(0).value, 1200);
+  ASSERT_THAT(by_name["lockstep_device_memory_bytes"], SizeIs(4));
+  EXPECT_EQ(by_name["lockstep_device_memory_bytes"][1].labels["device"], "1");
+  EXPECT_EQ(by_name["lockstep_device_memory_bytes"][1].value, std::exp2(30) * 6);
+  EXPECT_EQ(by_name["lockstep_device_memory_limit_bytes"].at(0).value, std::exp2(33));
   ASSERT_THAT(by_name["lockstep_metric"], SizeIs(3));
   EXPECT_EQ(by_name["lockstep_metric"][2].labels["name"], "a \"name\"");
   EXPECT_DOUBLE_EQ(by_name["lockstep_metric"][2].value, 1.5e-7);

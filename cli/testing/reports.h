@@ -22,6 +22,8 @@ inline watch::ProcessReport waiting_report(int process) {
   report.launch_seconds = 80;
   report.input_seconds = 1;
   report.memory_bytes = std::uint64_t{300} << 20;
+  report.device_memory = {{std::uint64_t{2} << 30, std::uint64_t{8} << 30},
+                          {std::uint64_t{6} << 30, std::uint64_t{8} << 30}};
   report.step = 1200;
   report.metrics = R"({"loss": 0.25, "lr": 0.001})";
   report.evidence = {.state = 'S', .call = "futex"};

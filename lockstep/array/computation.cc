@@ -375,6 +375,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
       made.ffi_targets.push_back(equation.params.as<ir::FfiCallParams>().target);
   });
   made.signature = signature_text(per_device);
+  if (mesh.devices().front().memory_bytes() > 0) made.largest = ir::largest_values(per_device);
   made.fingerprint = program.fingerprint;
   made.takes_position = program.takes_position;
   made.traits = program.traits;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/array/data.h"
+#include "lockstep/array/out_of_memory.h"
 #include "lockstep/base/text.h"
 #include "lockstep/runtime/debug_calls.h"
 #include "lockstep/runtime/runtime.h"
@@ -118,7 +119,10 @@ void Launcher::run(std::span<const Array* const> arguments, const pjrt::ExecuteO
   if (recorded_meeting_ != 0 && launches_ != nullptr)
     meeting.emplace(watch::Kind::kResult, recorded_meeting_, recorded_site, number, place);
   results.resize(computation_.outputs.size() * locals_.size());
-  if (launch_devices_.empty()) return launch_all(arguments, options, results);
+  if (launch_devices_.empty()) {
+    launch_all(arguments, options, results);
+    return runtime.device_memory().look();
+  }
   const runtime::Launches::Launch alone(runtime.launches(), launch_devices_,
                                         {computation_.name, site, meets_processes_});
   if (agreement_ != nullptr) {
@@ -126,6 +130,7 @@ void Launcher::run(std::span<const Array* const> arguments, const pjrt::ExecuteO
                                               computation_.fingerprint, computation_.signature);
   }
   launch_all(arguments, options, results);
+  runtime.device_memory().look();
 }
 
 void Launcher::launch_all(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,
@@ -153,8 +158,29 @@ void Launcher::launch_replicas(std::span<const Array* const> arguments, const pj
   try {
     executable_->execute_replicas(lists, results, options);
   } catch (const PjrtError&) {
-    strand_others(std::current_exception());
+    const std::exception_ptr cause = cause_of_failure(nullptr);
+    strand_others(cause);
+    std::rethrow_exception(cause);
+  }
+}
+
+std::exception_ptr Launcher::cause_of_failure(const Local* here) const {
+  try {
     throw;
+  } catch (const OutOfMemoryError& error) {
+    std::vector<Device> devices;
+    for (const Local& local : locals_) {
+      if (here == nullptr || &local == here)
+        devices.push_back(computation_.mesh->devices()[static_cast<std::size_t>(local.position)]);
+    }
+    pjrt::MemoryStats needs;
+    try {
+      needs = memory_stats();
+    } catch (const PjrtError&) {  // then the plugin does not say
+    }
+    return explained(error, computation_, needs, devices);
+  } catch (...) {
+    return std::current_exception();
   }
 }
 
@@ -179,8 +205,9 @@ void Launcher::launch(std::size_t local, std::span<const Array* const> arguments
           runtime::Runtime::get().programs().take_pending_error(computation_.fingerprint, here.position);
       if (cause) std::rethrow_exception(cause);
     }
-    strand_others(std::current_exception());
-    throw;
+    const std::exception_ptr cause = cause_of_failure(&here);
+    strand_others(cause);
+    std::rethrow_exception(cause);
   }
 }
 
@@ -215,8 +242,9 @@ void Launcher::launch_collectives(const Local& here, std::size_t local,
       used.values.push_back(used.results.back().unsafe_pointer());
     }
   } catch (const PjrtError&) {
-    strand_others(std::current_exception());
-    throw;
+    const std::exception_ptr cause = cause_of_failure(&here);
+    strand_others(cause);
+    std::rethrow_exception(cause);
   }
   const void* const* result = used.values.data() + arguments.size();
   try {

@@ -10,6 +10,7 @@
 #include "lockstep/base/fingerprint.h"
 #include "lockstep/collectives/plan.h"
 #include "lockstep/program/cost.h"
+#include "lockstep/program/large_values.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/sharding/mesh.h"
 
@@ -29,6 +30,7 @@ struct LoweredComputation {
   std::optional<Mesh> mesh;  ///< always there once it is lowered
   std::vector<collectives::Collective> collectives;
   std::vector<std::string> ffi_targets;  ///< the user's handlers that it calls
+  std::vector<ir::LargeValue> largest;   ///< where the devices count their memory
 
   std::vector<ArrayTypeRef> inputs, outputs;
   std::vector<ArrayTypeRef> moved;  ///< of inputs that are not where the computation is: what they become

@@ -106,4 +106,11 @@ class PjrtError : public Error {
   using Error::Error;
 };
 
+/// A device has no memory left for an array or a computation. The message says what was asked for, what is in
+/// use, and of a computation what it needs and its largest values, with their lines.
+class OutOfMemoryError : public PjrtError {
+ public:
+  using PjrtError::PjrtError;
+};
+
 }  // namespace lockstep

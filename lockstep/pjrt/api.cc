@@ -60,6 +60,7 @@ void throw_error(const PJRT_Api* api, PJRT_Error* error, std::string_view what) 
                   number < kCodeNames.size() ? kCodeNames[number] : std::string_view("UNKNOWN"),
                   std::string_view(message.message, message.message_size));
   ignore(api, error);
+  if (code.code == PJRT_Error_Code_RESOURCE_EXHAUSTED) throw OutOfMemoryError(text);
   throw PjrtError(text);
 }
 

@@ -32,18 +32,6 @@ struct Held {
   std::shared_ptr<void> owner;
 };
 
-/// nullopt if the plugin does not report it, like the CPU plugin.
-std::optional<std::int64_t> memory_of(const PJRT_Api* api, PJRT_Device* device) {
-  LOCKSTEP_PJRT_ARGS(PJRT_Device_MemoryStats_Args, stats);
-  stats.device = device;
-  if (PJRT_Error* error = api->PJRT_Device_MemoryStats(&stats)) {
-    ignore(api, error);
-    return std::nullopt;
-  }
-  if (!stats.bytes_limit_is_set) return std::nullopt;
-  return stats.bytes_limit;
-}
-
 void release_held(PJRT_Error* error, void* held) {
   std::unique_ptr<Held> owned(static_cast<Held*>(held));
   ignore(owned->api, error);
@@ -96,6 +84,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
   check(api_, api_->PJRT_Client_AddressableDevices(&devices), "listing the devices");
   for (std::size_t i = 0; i < devices.num_addressable_devices; ++i) {
     Device device;
+    device.api_ = api_;
     device.device_ = devices.addressable_devices[i];
     device.local_ordinal_ = static_cast<int>(i);
 
@@ -115,7 +104,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
     check(api_, api_->PJRT_DeviceDescription_DebugString(&debug), "describing a device");
     device.debug_string_.assign(debug.debug_string, debug.debug_string_size);
 
-    device.memory_bytes_ = memory_of(api_, device.device_);
+    if (const auto memory = device.memory_stats()) device.memory_bytes_ = memory->bytes_limit;
     devices_.push_back(std::move(device));
     addressable_.push_back(&devices_.back());
   }

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/device_memory_stats.h"
 #include "lockstep/pjrt/device_description.h"
 
+struct PJRT_Api;
 struct PJRT_Device;
 
 namespace lockstep::pjrt {
@@ -29,6 +31,10 @@ class Device {
   /// Everything that the plugin reports about it.
   const DeviceDescription& description() const { return description_; }
 
+  /// The use of its memory now; nullopt if the plugin does not count it, as on CPU. May be called from any
+  /// thread.
+  std::optional<DeviceMemoryStats> memory_stats() const;
+
   /// The bytes of its memory that programs may use, if the plugin reports them.
   std::optional<std::int64_t> memory_bytes() const { return memory_bytes_; }
 
@@ -44,9 +50,10 @@ class Device {
   friend class Client;
   Device() = default;
 
+  const PJRT_Api* api_ = nullptr;
   PJRT_Device* device_ = nullptr;
   DeviceDescription description_;
-  int local_ordinal_ = 0;
+  int local_ordinal_ = 0, local_hardware_id_ = 0;
   std::optional<std::int64_t> memory_bytes_;
   std::string to_string_, debug_string_;
 };

@@ -66,7 +66,7 @@ nlohmann::json json_of(const PlannedComputation& computation) {
                            {"crosses_slices", each.crosses_slices},
                            {"site", each.site}});
   }
-  for (const LargeValue& each : computation.largest)
+  for (const ir::LargeValue& each : computation.largest)
     largest.push_back(
         {{"bytes", each.bytes}, {"type", each.type}, {"operation", each.operation}, {"site", each.site}});
   const pjrt::MemoryStats& memory = computation.memory;
@@ -128,8 +128,7 @@ void Plan::compile(PlannedComputation& computation, const ir::LoweredProgram& pr
     } else {
       compiled = client_->compile(program.stablehlo, options);
     }
-  } catch (const PjrtError& refused) {
-    if (std::string_view(refused.what()).find("RESOURCE_EXHAUSTED") == std::string_view::npos) throw;
+  } catch (const OutOfMemoryError& refused) {
     computation.does_not_fit = refused.what();
   }
   computation.compile_seconds =

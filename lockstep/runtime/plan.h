@@ -15,6 +15,7 @@
 #include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/compiled_program.h"
+#include "lockstep/program/large_values.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/platforms/platform.h"
@@ -33,14 +34,6 @@ struct PlannedCollective {
   std::string site;
 };
 
-/// A value that uses much of a device's memory.
-struct LargeValue {
-  std::int64_t bytes = 0;
-  std::string type;       ///< "f32[1024,4096]", of each device's part
-  std::string operation;  ///< the operation that made it, or "argument 3"
-  std::string site;       ///< the user's line; empty for arguments
-};
-
 /// A computation that was compiled for described devices. Bytes, operations and times are those of each
 /// device.
 struct PlannedComputation {
@@ -54,7 +47,7 @@ struct PlannedComputation {
   double compile_seconds = 0;
   std::shared_ptr<const pjrt::CompiledProgram> program;  ///< null if it does not fit
   std::vector<PlannedCollective> collectives;
-  std::vector<LargeValue> largest;  ///< in descending order
+  std::vector<ir::LargeValue> largest;  ///< in descending order
 
   /// The compiler's message if the program does not fit into a device's memory; empty if it fits.
   std::string does_not_fit;

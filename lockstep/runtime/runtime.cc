@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lockstep/base/amount.h"
 #include "lockstep/base/fail.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/kept.h"
@@ -34,6 +35,7 @@
 #include "lockstep/runtime/hold_coordinator.h"
 #include "lockstep/runtime/mpi_meeting.h"
 #include "lockstep/runtime/platform.h"
+#include "lockstep/runtime/preemption.h"
 #include "lockstep/watch/recorder.h"
 
 namespace lockstep::runtime {
@@ -292,6 +294,7 @@ void Runtime::set_up() {
   }
   programs_ = std::make_unique<collectives::ProgramRegistry>(*world_);
   threads_ = std::make_unique<DeviceThreads>(local_devices_.size());
+  device_memory_ = std::make_unique<DeviceMemory>(local_devices_);
   launches_ = std::make_unique<Launches>(
       local_devices_.size(), fmt::format("process {} of {}", process_index(), process_count()),
       [this](const std::string& message) { diverged({process_index()}, message); });
@@ -504,7 +507,10 @@ void Runtime::exchange_topology() {
         info.memory_bytes = run.memory_bytes;
         plugin_ids_.push_back(run.first_plugin_id + i);
         devices_.push_back(Device(&info));
-        if (process == process_index()) local_devices_.push_back(Device(&info));
+        if (process != process_index()) continue;
+        local_devices_.push_back(Device(&info));
+        // Clients are kept until the process ends.
+        info.memory_stats = [device = &pjrt_device(local_devices_.back())] { return device->memory_stats(); };
       }
     }
   }
@@ -542,7 +548,20 @@ bool Runtime::native_collectives() const {
 pjrt::Buffer Runtime::put(const void* data, DType dtype, std::span<const std::int64_t> dims, Device device,
                           pjrt::HostUse use, std::shared_ptr<void> owner) const {
   if (described()) return {};
-  return client_->buffer_from_host(data, dtype, dims, pjrt_device(device), use, std::move(owner));
+  try {
+    pjrt::Buffer buffer =
+        client_->buffer_from_host(data, dtype, dims, pjrt_device(device), use, std::move(owner));
+    device_memory_->look();
+    return buffer;
+  } catch (const OutOfMemoryError& error) {
+    const Aval aval{dtype, Shape(dims.begin(), dims.end()), false, {}};
+    const std::string in_use = describe_memory(device);
+    lockstep::fail<OutOfMemoryError>(
+        "[device_put] process {} of {} has no memory left on {} for {}, {} (at {}): {}{}{}", process_index(),
+        process_count(), device.to_string(), to_string(aval),
+        amount_of_bytes(static_cast<std::uint64_t>(aval.bytes())), CallSiteScope::current().to_string(),
+        error.what(), in_use.empty() ? "" : "\n  in use: ", in_use);
+  }
 }
 
 pjrt::Buffer& Runtime::position_buffer(Device device, int position) {

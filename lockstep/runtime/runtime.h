@@ -22,6 +22,7 @@
 #include "lockstep/coordination/server/server.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/runtime/compile_cache.h"
+#include "lockstep/runtime/device_memory.h"
 #include "lockstep/runtime/device_threads.h"
 #include "lockstep/runtime/failure_watch.h"
 #include "lockstep/runtime/launch_agreement.h"
@@ -97,6 +98,7 @@ class Runtime {
   collectives::Handouts& handouts() { return world_->handouts(); }
   DeviceThreads& threads() { return *threads_; }
   Launches& launches() { return *launches_; }
+  DeviceMemory& device_memory() { return *device_memory_; }
 
   /// nullptr where collectives compare what the processes launch, and in a job of one process.
   LaunchAgreement* launch_agreement() { return launch_agreement_.get(); }
@@ -229,6 +231,7 @@ class Runtime {
   std::unique_ptr<collectives::World> world_;
   std::unique_ptr<collectives::ProgramRegistry> programs_;
   std::unique_ptr<DeviceThreads> threads_;
+  std::unique_ptr<DeviceMemory> device_memory_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<LaunchAgreement> launch_agreement_;
 

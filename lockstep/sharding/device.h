@@ -3,9 +3,11 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/device_memory_stats.h"
 #include "lockstep/base/function.h"
 
 namespace lockstep {
@@ -24,6 +26,7 @@ struct DeviceInfo {
   int slice_index = 0;
   std::int64_t memory_bytes = 0;  ///< 0: unknown
   int job = 0;                    ///< how many jobs this process was in before; may differ between processes
+  std::function<std::optional<DeviceMemoryStats>()> memory_stats;  ///< empty for devices of other processes
 };
 
 /// A device of the job, in this or another process: a handle, cheap to copy. Its DeviceInfo belongs to the
@@ -50,6 +53,12 @@ class Device {
 
   /// The size of its memory in bytes, or 0 if unknown, as for CPUs.
   std::int64_t memory_bytes() const { return info_->memory_bytes; }
+
+  /// The use of its memory now; nullopt for a device of another process, and if the plugin does not count it,
+  /// as on CPU. Takes some microseconds.
+  std::optional<DeviceMemoryStats> memory_stats() const {
+    return info_->memory_stats ? info_->memory_stats() : std::nullopt;
+  }
 
   /// How many jobs this process was in before the device's: 0 unless `initialize()` was called again after
   /// `shutdown()`.

@@ -13,10 +13,10 @@
 
 namespace lockstep::watch {
 
-inline constexpr std::uint64_t kMagic = 0x4c53574154434806;  ///< the last byte is the version of the layout
+inline constexpr std::uint64_t kMagic = 0x4c53574154434807;  ///< the last byte is the version of the layout
 inline constexpr std::size_t kThreads = 32, kDepth = 8, kEvents = 2048, kMissing = 16;
 inline constexpr std::size_t kMeshes = 32, kLaunches = 1024;
-inline constexpr std::size_t kGroups = 256, kLinks = 256;
+inline constexpr std::size_t kGroups = 256, kLinks = 256, kDevices = 32;
 inline constexpr std::size_t kMetricsBytes = 4096;
 inline constexpr std::size_t kTextBytes = 8 << 20;
 
@@ -128,6 +128,12 @@ struct Link {
                                          ///< sent there; 0: it has confirmed all
 };
 
+/// The memory of a device of this process, in bytes, as it was within the last seconds.
+struct DeviceMemory {
+  std::atomic<std::uint64_t> in_use;
+  std::atomic<std::uint64_t> limit;  ///< 0: not used
+};
+
 enum class Clock : std::uint32_t { kMonotonicNs, kTsc };
 
 struct alignas(64) Header {
@@ -151,7 +157,8 @@ struct Memory {
   std::array<MeshLog, kMeshes> meshes;
   std::array<Group, kGroups> groups;
   std::array<Link, kLinks> links;
-  std::array<char, kTextBytes> texts;  ///< each text: its length in four bytes, then its bytes
+  std::array<DeviceMemory, kDevices> devices;  ///< by their places among the process's devices
+  std::array<char, kTextBytes> texts;          ///< each text: its length in four bytes, then its bytes
 };
 
 static_assert(std::atomic<Ticks>::is_always_lock_free && sizeof(std::atomic<Ticks>) == 8);

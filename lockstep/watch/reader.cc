@@ -264,6 +264,10 @@ ProcessReport Reader::read(bool with_logs) {
   report.input_seconds = clock_->seconds(0, input);
   read_groups(report);
   read_links(report);
+  for (const DeviceMemory& device : memory_.devices) {
+    const std::uint64_t limit = device.limit.load(relaxed);
+    if (limit != 0) report.device_memory.push_back({device.in_use.load(relaxed), limit});
+  }
   for (const MeshLog& mesh : memory_.meshes) {
     if (mesh.mesh.load(std::memory_order_acquire) != 0) report.meshes.push_back(read_mesh(mesh, with_logs));
   }

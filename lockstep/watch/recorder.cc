@@ -63,6 +63,7 @@ bool claim(Memory& memory) {
   }
   for (Group& group : memory.groups) group.group = 0;
   for (Link& link : memory.links) link.used = 0;
+  for (DeviceMemory& device : memory.devices) device.limit = 0;
   return true;
 }
 
@@ -321,6 +322,13 @@ void set_metrics(std::int64_t step, std::string_view json) {
 
 void set_step(std::int64_t step) {
   if (Memory* const here = memory()) here->header.step = step;
+}
+
+void set_device_memory(std::size_t device, std::uint64_t in_use, std::uint64_t limit) {
+  Memory* const here = memory();
+  if (here == nullptr || device >= kDevices) return;
+  here->devices[device].in_use.store(in_use, relaxed);
+  here->devices[device].limit.store(limit, relaxed);
 }
 
 Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number, std::uint32_t mesh) {

@@ -36,6 +36,9 @@ TextId text(const CallSite& site);
 void set_metrics(std::int64_t step, std::string_view json);
 void set_step(std::int64_t step);
 
+/// Sets how much of the memory of this process's device number `device` is in use, in bytes.
+void set_device_memory(std::size_t device, std::uint64_t in_use, std::uint64_t limit);
+
 /// Begins an activity of this thread, inside its current one; the same thread must end it. Null if nothing is
 /// recorded.
 Thread* begin_doing(Kind kind, TextId what, TextId site, std::uint64_t number = 0, std::uint32_t mesh = 0);

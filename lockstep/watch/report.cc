@@ -44,6 +44,8 @@ void fields_of(Report& r, Field field) {
     field("group", r.group), field("begun", r.begun);
   } else if constexpr (std::is_same_v<T, LinkReport>) {
     field("process", r.process), field("unanswered_seconds", r.unanswered_seconds);
+  } else if constexpr (std::is_same_v<T, DeviceMemoryReport>) {
+    field("in_use", r.in_use), field("limit", r.limit);
   } else if constexpr (std::is_same_v<T, Evidence>) {
     field("state", r.state), field("call", r.call), field("cpu_share", r.cpu_share);
     field("thread_name", r.thread_name);
@@ -57,7 +59,8 @@ void fields_of(Report& r, Field field) {
     field("collectives", r.collectives), field("launch_seconds", r.launch_seconds);
     field("wait_seconds", r.wait_seconds), field("transfer_seconds", r.transfer_seconds);
     field("input_seconds", r.input_seconds), field("cpu_share", r.cpu_share);
-    field("memory_bytes", r.memory_bytes), field("step", r.step), field("metrics", r.metrics);
+    field("memory_bytes", r.memory_bytes), field("device_memory", r.device_memory);
+    field("step", r.step), field("metrics", r.metrics);
   }
 }
 

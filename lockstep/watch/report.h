@@ -74,6 +74,11 @@ struct LinkReport {
   double unanswered_seconds = 0;  ///< since its host last confirmed bytes; 0: it has confirmed all
 };
 
+/// How much of a device's memory is in use, in bytes.
+struct DeviceMemoryReport {
+  std::uint64_t in_use = 0, limit = 0;
+};
+
 /// The kernel's report about the thread that does a process's work.
 struct Evidence {
   char state = 0;        ///< as in /proc: 'R', 'S', 'D', 'T', 'Z'; 0: unknown
@@ -99,8 +104,9 @@ struct ProcessReport {
   Evidence evidence;
   std::uint64_t launches = 0, collectives = 0;
   double launch_seconds = 0, wait_seconds = 0, transfer_seconds = 0, input_seconds = 0;  ///< in total
-  double cpu_share = 0;            ///< of one core, over all threads, since the previous look
-  std::uint64_t memory_bytes = 0;  ///< see ProportionalMemory
+  double cpu_share = 0;                           ///< of one core, over all threads, since the previous look
+  std::uint64_t memory_bytes = 0;                 ///< see ProportionalMemory
+  std::vector<DeviceMemoryReport> device_memory;  ///< of each of its devices; none if they do not count it
   std::int64_t step = -1;
   std::string metrics;  ///< as JSON
 

@@ -27,6 +27,7 @@ namespace {
 using test::expect_equal;
 using test::waves;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::run_processes;
@@ -280,6 +281,49 @@ TEST(Cuda, AComputationThatFailsLater_ThrowsWhenItIsWaitedFor) {
                               .coordinator = processes > 1}))
       EXPECT_EQ(result.exit_code, 0);
   }
+}
+
+/// Each device computes a part of the table of all products.
+Array outer_product_sum(const Array& x) { return sum(expand_dims(x, 1) * expand_dims(x, 0), 1); }
+
+LOCKSTEP_CHILD(runs_out_of_memory) {
+  initialize();
+  const NamedSharding parts(make_mesh({{"i", device_count()}}), P("i"));
+  const Array x = device_put(HostView(std::vector<float>(1024)), parts);
+  const auto stats = local_devices()[1].memory_stats();
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->bytes_in_use, 3 << 20);
+  EXPECT_EQ(stats->bytes_limit, 4 << 20);
+  EXPECT_EQ(stats->peak_bytes_in_use, 3 << 20);
+  EXPECT_EQ(stats->num_allocs, std::nullopt);
+  const Array alone = device_put(x, SingleDeviceSharding(local_devices()[1]));
+  const auto of_one = jit(outer_product_sum);
+  const Array zeros_of_one = of_one(alone);
+  setenv("GPU_ON_CPU_FULL", "1", 1);
+  EXPECT_THAT(test::error_of<OutOfMemoryError>([&] { of_one(alone); }),
+              AllOf(HasSubstr("process 0 of 1 has no memory left on CudaDevice(id=1)"),
+                    HasSubstr("Out of memory while trying to allocate 4096 bytes."),
+                    HasSubstr("it needs: 4.0 KiB of arguments"),
+                    HasSubstr("in use: 3.0 MiB of 4.0 MiB, at most 3.0 MiB so far"),
+                    ContainsRegex("4.0 MiB  f32\\[1024,1024\\], mul at .*cuda_test.cc:[0-9]+")));
+  EXPECT_THAT(test::error_of<OutOfMemoryError>([&] { array(std::vector<float>(1000)); }),
+              AllOf(HasSubstr("CudaDevice(id=0) for f32[1000], 3.9 KiB (at "),
+                    HasSubstr("in use: 3.0 MiB of 4.0 MiB")));
+  unsetenv("GPU_ON_CPU_FULL");
+  expect_equal(of_one(alone), zeros_of_one);
+  // Over several devices some of which have perhaps begun: the job ends.
+  setenv("GPU_ON_CPU_FULL", "1", 1);
+  EXPECT_THAT(test::error_of<OutOfMemoryError>([&] { jit(outer_product_sum)(x); }),
+              ContainsRegex("2.0 MiB  f32\\[512,1024\\], mul at .*cuda_test.cc:[0-9]+"));
+  say("told");
+}
+
+TEST(Cuda, AComputationWithoutMemory_SaysWhatIsNeededAndWhatIsInUse) {
+  testing::Variables env = on_gpus();
+  env["GPU_ON_CPU_MEMORY"] = "3145728 4194304";
+  const auto result = run_processes({.count = 1, .child = "runs_out_of_memory", .env = env}).at(0);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("told"));
 }
 
 /// Process 1 ends; process 0 waits for what its device cannot finish without it.

@@ -523,8 +523,53 @@ PJRT_Error* to_host_buffer(PJRT_Buffer_ToHostBuffer_Args* args) {
   return told_otherwise(&args->event, &error) ? error : cpu->PJRT_Buffer_ToHostBuffer(args);
 }
 
-PJRT_Error* unsafe_pointer(PJRT_Buffer_UnsafePointer_Args*) {
-  return refuse(PJRT_Error_Code_UNIMPLEMENTED, "the host cannot read the memory of this device");
+/// Addresses in the devices' memory are no addresses for the host, which would crash there.
+constexpr uintptr_t kDeviceMemory = uintptr_t{1} << 62;
+
+PJRT_Error* unsafe_pointer(PJRT_Buffer_UnsafePointer_Args* args) {
+  PJRT_Error* error = cpu->PJRT_Buffer_UnsafePointer(args);
+  if (error == nullptr) args->buffer_pointer |= kDeviceMemory;
+  return error;
+}
+
+PJRT_Error* view_of_device_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
+  const auto address = reinterpret_cast<uintptr_t>(args->device_buffer_ptr);
+  if ((address & kDeviceMemory) == 0)
+    return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "an address that is not in a device's memory");
+  PJRT_Client_CreateViewOfDeviceBuffer_Args behind = *args;
+  behind.device_buffer_ptr = reinterpret_cast<void*>(address & ~kDeviceMemory);
+  PJRT_Error* error = cpu->PJRT_Client_CreateViewOfDeviceBuffer(&behind);
+  args->buffer = behind.buffer;
+  return error;
+}
+
+/// GPU_ON_CPU_MEMORY="IN_USE LIMIT" is the use of every device's memory, in bytes; not set: it is not counted.
+PJRT_Error* memory_stats(PJRT_Device_MemoryStats_Args* args) {
+  long long in_use = 0, limit = 0;
+  const char* memory = std::getenv("GPU_ON_CPU_MEMORY");
+  if (memory == nullptr || std::sscanf(memory, "%lld %lld", &in_use, &limit) != 2)
+    return refuse(PJRT_Error_Code_UNIMPLEMENTED, "the memory is not counted");
+  args->bytes_in_use = in_use;
+  args->peak_bytes_in_use = in_use;
+  args->bytes_limit = limit;
+  args->peak_bytes_in_use_is_set = args->bytes_limit_is_set = true;
+  return nullptr;
+}
+
+/// With GPU_ON_CPU_FULL=1 no device has memory for anything more.
+PJRT_Error* full() {
+  if (std::getenv("GPU_ON_CPU_FULL") == nullptr) return nullptr;
+  return refuse(PJRT_Error_Code_RESOURCE_EXHAUSTED, "Out of memory while trying to allocate 4096 bytes.");
+}
+
+PJRT_Error* execute_if_room(PJRT_LoadedExecutable_Execute_Args* args) {
+  PJRT_Error* error = full();
+  return error != nullptr ? error : execute(args);
+}
+
+PJRT_Error* buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
+  PJRT_Error* error = full();
+  return error != nullptr ? error : cpu->PJRT_Client_BufferFromHostBuffer(args);
 }
 
 PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
@@ -554,7 +599,9 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table.PJRT_Client_Create = client_create;
   table.PJRT_Client_PlatformName = platform_name;
   table.PJRT_Client_Compile = compile;
-  table.PJRT_LoadedExecutable_Execute = execute;
+  table.PJRT_LoadedExecutable_Execute = execute_if_room;
+  table.PJRT_Client_BufferFromHostBuffer = buffer_from_host;
+  table.PJRT_Device_MemoryStats = memory_stats;
   table.PJRT_LoadedExecutable_GetExecutable = get_executable;
   table.PJRT_LoadedExecutable_Destroy = destroy_loaded;
   table.PJRT_Executable_Destroy = destroy_executable;
