@@ -332,27 +332,37 @@ bool Array::is_deleted() const {
          !data_->type->sharding.addressable_positions(runtime::Runtime::get().process_index()).empty();
 }
 
-const void* Array::in_place(std::string_view what, DType as) const {
-  const internal::ArrayData& data = concrete(*this, what);
-  const std::string where = CallSiteScope::current().to_string();
-  if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
-    fail<DTypeError>(
-        "{} the elements of {} cannot be read as {} (at {}); convert the array with astype, or read {} "
-        "elements",
-        what, lockstep::to_string(aval()), name(as), where, name(dtype()));
-  }
-  internal::check_has_elements(data, what);
+namespace internal {
+
+const pjrt::Buffer& whole_shard(const Array& array, std::string_view use) {
+  const ArrayData& data = concrete(array, use);
+  check_has_elements(data, use);
   if (data.shards.empty() || !data.type->sharding.is_fully_replicated()) {
     fail<ShardingError>(
         "{} no device of this process holds all elements of {}, whose sharding is {} (at {}); read the parts "
         "with addressable_shards(), or copy all elements with to_host",
-        what, lockstep::to_string(aval()), data.type->sharding.to_string(), where);
+        use, to_string(data.type->aval), data.type->sharding.to_string(),
+        CallSiteScope::current().to_string());
   }
   await_or_fail(data.shards.front());
-  const void* elements = data.shards.front().host_pointer();
+  return data.shards.front();
+}
+
+}  // namespace internal
+
+const void* Array::in_place(std::string_view what, DType as) const {
+  const internal::ArrayData& data = concrete(*this, what);
+  if (as != dtype() && !(dtype() == DType::kBool && as == DType::kU8)) {
+    fail<DTypeError>(
+        "{} the elements of {} cannot be read as {} (at {}); convert the array with astype, or read {} "
+        "elements",
+        what, lockstep::to_string(aval()), name(as), CallSiteScope::current().to_string(), name(dtype()));
+  }
+  const void* elements = internal::whole_shard(*this, what).host_pointer();
   if (elements == nullptr && size() != 0) {
     fail("{} the host cannot read the memory of {}, which holds {} (at {}); copy the elements with to_host",
-         what, data.type->sharding.to_string(), lockstep::to_string(aval()), where);
+         what, data.type->sharding.to_string(), lockstep::to_string(aval()),
+         CallSiteScope::current().to_string());
   }
   return elements;
 }

@@ -104,6 +104,11 @@ Array make_array(ArrayTypeRef type, std::vector<pjrt::Buffer> shards);
 /// donated it.
 const ArrayData& concrete(const Array& array, std::string_view use);
 
+/// Where all elements of a concrete array are, on the first device of this process that has them. Blocks
+/// until they are computed. Throws as concrete() and check_has_elements(), and ShardingError if no device of
+/// this process has them all.
+const pjrt::Buffer& whole_shard(const Array& array, std::string_view use);
+
 /// Throws DescribedError, with `use`, if the array has no elements.
 void check_has_elements(const ArrayData& data, std::string_view use);
 

@@ -25,8 +25,14 @@ HostMemory dlpack_memory(DLManagedTensorVersioned* tensor, HostCopy copy = HostC
 HostMemory dlpack_memory(DLManagedTensor* tensor, HostCopy copy = HostCopy::kIfNeeded,
                          std::source_location where = std::source_location::current());
 
-/// array(dlpack_memory(tensor, copy)): an array on this process's first device. On CPU it is in the tensor's
-/// memory if the elements are dense and row-major and begin at a multiple of 64 bytes.
+/// For a tensor in host memory, array(dlpack_memory(tensor, copy)): an array on this process's first device.
+/// On CPU it is in the tensor's memory if the elements are dense and row-major and begin at a multiple of 64
+/// bytes.
+///
+/// A tensor in the memory of a CUDA GPU that this process uses becomes an array there, always in place, and
+/// committed to the GPU unless it is this process's first. Its elements must be computed: wait for the stream
+/// that writes them. Throws Error, besides what dlpack_memory throws, for another device, and if the elements
+/// are not dense and row-major or do not begin at a multiple of 16 bytes.
 Array from_dlpack(DLManagedTensorVersioned* tensor, HostCopy copy = HostCopy::kIfNeeded,
                   std::source_location where = std::source_location::current());
 Array from_dlpack(DLManagedTensor* tensor, HostCopy copy = HostCopy::kIfNeeded,
@@ -41,9 +47,9 @@ struct DlpackDeleter {
 /// The elements of x as a tensor of DLPack 1.1, in place: dense, row-major, and marked as read-only, because
 /// arrays do not change. Give `release()` to the library that takes it. The memory stays until the tensor is
 /// deleted, also if x is deleted; a computation to which x is donated meanwhile writes its result elsewhere.
-/// The deleter may be called on any thread until the process ends. Blocks until x is computed. Throws
-/// TraceError for a tracer, ShardingError if no device of this process holds the whole array, and Error if
-/// the host cannot read the device's memory, as on GPUs.
+/// An array on a CUDA GPU becomes a tensor there. The deleter may be called on any thread until the process
+/// ends. Blocks until x is computed, so that any stream may read it. Throws TraceError for a tracer,
+/// ShardingError if no device of this process holds the whole array, and Error on TPUs.
 std::unique_ptr<DLManagedTensorVersioned, DlpackDeleter> to_dlpack(
     const Array& x, std::source_location where = std::source_location::current());
 

@@ -91,4 +91,15 @@ DType from_pjrt(PJRT_Buffer_Type type, std::string_view what) {
                   static_cast<int>(type));
 }
 
+RowMajorLayout::RowMajorLayout(std::size_t rank, std::string_view what) {
+  if (rank > minor_to_major_.size())
+    fail<PjrtError>("[pjrt] {}: it has {} dimensions, more than {}", what, rank, minor_to_major_.size());
+  for (std::size_t i = 0; i < rank; ++i) minor_to_major_[i] = static_cast<std::int64_t>(rank - 1 - i);
+  layout_.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+  layout_.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout_.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout_.tiled.minor_to_major = minor_to_major_.data();
+  layout_.tiled.minor_to_major_size = rank;
+}
+
 }  // namespace lockstep::pjrt

@@ -3,6 +3,9 @@
 
 // Only for the sources of this folder: it includes the types of the PJRT C API.
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -37,5 +40,20 @@ PJRT_Buffer_Type to_pjrt(DType dtype);
 
 /// Throws PjrtError for a type for which Lockstep has no dtype; `what` is named in the message.
 DType from_pjrt(PJRT_Buffer_Type type, std::string_view what);
+
+/// The layout of dense row-major elements, as an argument of the C API.
+class RowMajorLayout {
+ public:
+  /// Throws PjrtError, with `what`, for more than 32 dimensions.
+  RowMajorLayout(std::size_t rank, std::string_view what);
+  RowMajorLayout(const RowMajorLayout&) = delete;
+  RowMajorLayout& operator=(const RowMajorLayout&) = delete;
+
+  PJRT_Buffer_MemoryLayout* get() { return &layout_; }
+
+ private:
+  std::array<std::int64_t, 32> minor_to_major_;
+  PJRT_Buffer_MemoryLayout layout_{};
+};
 
 }  // namespace lockstep::pjrt

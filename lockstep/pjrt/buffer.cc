@@ -117,12 +117,13 @@ Buffer Buffer::share() const {
   Buffer other(api_, buffer_);
   other.handles_ = handles;
   other.spare_ = spare_;
+  other.foreign_ = foreign_;
   return other;
 }
 
 bool Buffer::is_shared() const {
   const std::atomic<int>* handles = handles_.load(std::memory_order_acquire);
-  return handles != nullptr && handles->load(std::memory_order_acquire) > 1;
+  return foreign_ || (handles != nullptr && handles->load(std::memory_order_acquire) > 1);
 }
 
 DType Buffer::dtype() const {
@@ -208,7 +209,6 @@ bool Buffer::await_for(std::chrono::milliseconds timeout) const {
 }
 
 void Buffer::to_host(void* destination, std::size_t bytes) const {
-  const auto dims = dims_of(api_, buffer_);
   if (const std::size_t size = size_bytes(); bytes != size) {
     fail<PjrtError>("[pjrt] copying an array to the host: it has {} bytes, but the destination {}", size,
                     bytes);
@@ -221,30 +221,20 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
     std::memcpy(destination, here, bytes);
     return;
   }
-  constexpr std::size_t kMaxRank = 32;
-  if (dims.size() > kMaxRank) {
-    fail<PjrtError>("[pjrt] copying an array to the host: it has {} dimensions, more than {}", dims.size(),
-                    kMaxRank);
-  }
-  std::array<std::int64_t, kMaxRank> minor_to_major;
-  for (std::size_t i = 0; i < dims.size(); ++i)
-    minor_to_major[i] = static_cast<std::int64_t>(dims.size() - 1 - i);
-  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
-  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
-  layout.tiled.minor_to_major = minor_to_major.data();
-  layout.tiled.minor_to_major_size = dims.size();
+  RowMajorLayout layout(dims_of(api_, buffer_).size(), "copying an array to the host");
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, args);
   args.src = buffer_;
-  args.host_layout = &layout;
+  args.host_layout = layout.get();
   args.dst = destination;
   args.dst_size = bytes;
   check(api_, api_->PJRT_Buffer_ToHostBuffer(&args), "copying an array to the host");
   await_and_destroy(api_, args.event, "computing or copying an array");
 }
 
-const void* Buffer::host_pointer() const {
-  if (!is_on_cpu(api_, buffer_) || !is_row_major(api_, buffer_)) return nullptr;
+const void* Buffer::host_pointer() const { return is_on_cpu(api_, buffer_) ? device_pointer() : nullptr; }
+
+void* Buffer::device_pointer() const {
+  if (!is_row_major(api_, buffer_)) return nullptr;
   await();
   return unsafe_pointer();
 }

@@ -43,7 +43,8 @@ class Buffer {
   /// Another handle to the same buffer. The buffer is freed with its last handle.
   Buffer share() const;
 
-  /// Whether there are other handles to the buffer; it then must not be donated.
+  /// Whether there are other handles to the buffer, or another library owns its memory; it then must not be
+  /// donated.
   bool is_shared() const;
 
   explicit operator bool() const { return buffer_ != nullptr; }
@@ -84,6 +85,10 @@ class Buffer {
   /// `unsafe_pointer()` is.
   const void* host_pointer() const;
 
+  /// The address of its elements in the device's memory; null if they are not dense and row-major there.
+  /// Blocks and throws as `await()` does. Valid as long as `unsafe_pointer()` is.
+  void* device_pointer() const;
+
   /// The address of its elements in the device's memory, in the device's layout. Valid until this buffer is
   /// reset, deleted or donated; the content is ready after `await()`.
   void* unsafe_pointer() const;
@@ -96,6 +101,7 @@ class Buffer {
 
  private:
   friend class BufferHold;
+  friend class Client;
   friend class SpareBuffers;
 
   void destroy() noexcept;
@@ -104,6 +110,7 @@ class Buffer {
     buffer_ = std::exchange(other.buffer_, nullptr);
     handles_.store(other.take_handles(), std::memory_order_relaxed);
     spare_ = std::exchange(other.spare_, nullptr);
+    foreign_ = other.foreign_;
     is_ready_.store(other.is_ready_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     address_.store(other.address_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
@@ -125,6 +132,8 @@ class Buffer {
   void keep_no_longer() const;
 
   Spare* spare_ = nullptr;  ///< if its last handle may keep it for another result (spare_buffers.h)
+
+  bool foreign_ = false;  ///< another library owns its memory
 
   // Earlier answers of the plugin: to ask it again takes a tenth of a microsecond.
   mutable std::atomic<bool> is_ready_ = false;

@@ -88,6 +88,11 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
     device.device_ = devices.addressable_devices[i];
     device.local_ordinal_ = static_cast<int>(i);
 
+    LOCKSTEP_PJRT_ARGS(PJRT_Device_LocalHardwareId_Args, hardware);
+    hardware.device = device.device_;
+    check(api_, api_->PJRT_Device_LocalHardwareId(&hardware), "asking for a device's number");
+    device.local_hardware_id_ = hardware.local_hardware_id;
+
     LOCKSTEP_PJRT_ARGS(PJRT_Device_GetDescription_Args, description);
     description.device = device.device_;
     check(api_, api_->PJRT_Device_GetDescription(&description), "describing a device");
@@ -178,6 +183,28 @@ Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const s
     check(api_, api_->PJRT_Event_OnReady(&on_ready), "making a buffer of host memory");
   }
   destroy(api_, args.done_with_host_buffer);
+  return buffer;
+}
+
+Buffer Client::view_of_device_memory(void* data, DType dtype, std::span<const std::int64_t> dims,
+                                     const Device& device, std::shared_ptr<const void> owner) const {
+  using Owner = std::shared_ptr<const void>;
+  RowMajorLayout layout(dims.size(), "using a device's memory in place");
+  auto held = std::make_unique<Owner>(std::move(owner));
+  LOCKSTEP_PJRT_ARGS(PJRT_Client_CreateViewOfDeviceBuffer_Args, args);
+  args.client = client_;
+  args.device_buffer_ptr = data;
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.element_type = to_pjrt(dtype);
+  args.layout = layout.get();
+  args.device = device.get();
+  args.on_delete_callback = [](void*, void* held) { delete static_cast<Owner*>(held); };
+  args.on_delete_callback_arg = held.get();
+  check(api_, api_->PJRT_Client_CreateViewOfDeviceBuffer(&args), "using a device's memory in place");
+  held.release();
+  Buffer buffer(api_, args.buffer);
+  buffer.foreign_ = true;
   return buffer;
 }
 

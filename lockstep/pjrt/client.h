@@ -112,6 +112,12 @@ class Client {
                           const Device& device, HostUse use = HostUse::kCopied,
                           std::shared_ptr<void> owner = nullptr) const;
 
+  /// A buffer in memory of `device` that another library owns: dense row-major elements at `data`, which are
+  /// computed. No execution writes them. `owner` is released, on any thread, when the buffer and the
+  /// executions that read it have ended.
+  Buffer view_of_device_memory(void* data, DType dtype, std::span<const std::int64_t> dims,
+                               const Device& device, std::shared_ptr<const void> owner) const;
+
   /// Makes a dense row-major buffer on `device` whose elements are undefined until the caller writes them, at
   /// `unsafe_pointer()`: for devices whose memory the host can write, as on CPU. It is ready at once. Its
   /// memory may be that of an earlier one, whose handles are gone (spare_buffers.h).

@@ -22,6 +22,10 @@ class Device {
   /// Its position in `Client::addressable_devices()`.
   int local_ordinal() const { return local_ordinal_; }
 
+  /// Its number on this host, as the vendor's libraries count the devices that this process may use: CUDA's
+  /// ordinal.
+  int local_hardware_id() const { return local_hardware_id_; }
+
   /// The number of its process, according to the client.
   int process_index() const { return description_.process_index; }
 

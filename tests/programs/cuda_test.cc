@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "lockstep/array/host_memory.h"
+#include "lockstep/array/test_dlpack.h"
 #include "lockstep/jit/control_flow.h"
 #include "lockstep/jit/grad.h"
 #include "lockstep/jit/jit.h"
@@ -259,6 +260,65 @@ TEST(Cuda, WithoutARecorder_ADivergenceErrorCountsTheLaunches) {
                                             "new program was jit@cuda_test.cc"),
                                   HasSubstr(", but process 1 of 2 has made 1 launches")));
   }
+}
+
+/// A tensor of another library in a device's memory.
+struct TensorOnDevice : dlpack::Foreign {
+  TensorOnDevice(void* data, int device) : Foreign({4}) {
+    tensor.tensor.data = data;
+    tensor.tensor.device_type = dlpack::kCuda;
+    tensor.tensor.device_id = device;
+  }
+  /// The error of taking it, which deletes it.
+  std::string refused() {
+    std::string error = test::error_of<Error>([&] { from_dlpack(get()); });
+    EXPECT_EQ(times_deleted(), 1) << error;
+    return error;
+  }
+};
+
+LOCKSTEP_CHILD(exchanges_tensors_on_gpus) {
+  initialize();
+  const Device second = local_devices()[1];
+  const std::vector<float> values = {1, 2, 3, 4};
+  const Array x = device_put(HostView(values), SingleDeviceSharding(second));
+  const auto given = to_dlpack(x);
+  const dlpack::Tensor& place = reinterpret_cast<const dlpack::Versioned*>(given.get())->tensor;
+  EXPECT_EQ(place.device_type, dlpack::kCuda);
+  EXPECT_EQ(place.device_id, 1);
+
+  TensorOnDevice foreign(place.data, 1);
+  Array y = from_dlpack(foreign.get());
+  EXPECT_EQ(y.sharding(), SingleDeviceSharding(second));
+  EXPECT_EQ(reinterpret_cast<const dlpack::Versioned*>(to_dlpack(y).get())->tensor.data, place.data);
+  EXPECT_EQ((y + y).to_host<float>(), (std::vector<float>{2, 4, 6, 8}));
+  // What is donated is not overwritten: the memory is the other library's.
+  Array z = jit([](Array y) { return y + 1; }, {.donate_argnums = {0}})(y);
+  EXPECT_EQ(z.to_host<float>(), (std::vector<float>{2, 3, 4, 5}));
+  EXPECT_EQ(x.to_host<float>(), values);
+  EXPECT_EQ(foreign.times_deleted(), 1);
+
+  TensorOnDevice absent(place.data, 7), unaligned(place.data, 1), strided(place.data, 1), empty(nullptr, 0);
+  EXPECT_THAT(absent.refused(), AllOf(HasSubstr("CUDA GPU 7"), HasSubstr("process 0 of 1 does not use")));
+  unaligned.tensor.tensor.byte_offset = 4;
+  EXPECT_THAT(unaligned.refused(), HasSubstr("4 bytes behind a multiple"));
+  strided.strides = {2};
+  strided.tensor.tensor.strides = strided.strides.data();
+  EXPECT_THAT(strided.refused(), HasSubstr("strides [2] for shape [4]"));
+  empty.shape[0] = 0;
+  EXPECT_EQ(from_dlpack(empty.get()).shape(), (Shape{0}));
+  EXPECT_EQ(empty.times_deleted(), 1);
+  TensorOnDevice to_host(place.data, 1);
+  EXPECT_THAT(test::error_of<Error>([&] { dlpack_memory(to_host.get()); }),
+              HasSubstr("expected a tensor in host memory"));
+  say("exchanged");
+}
+
+TEST(Cuda, TensorsOfDlpack_AreExchangedInTheDevicesMemory) {
+  const auto result =
+      run_processes({.count = 1, .child = "exchanges_tensors_on_gpus", .env = on_gpus()}).at(0);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("exchanged"));
 }
 
 LOCKSTEP_CHILD(reads_what_failed) {

@@ -610,6 +610,7 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table.PJRT_Executable_OutputDimensions = output_dimensions;
   table.PJRT_Buffer_IsOnCpu = is_on_cpu;
   table.PJRT_Buffer_UnsafePointer = unsafe_pointer;
+  table.PJRT_Client_CreateViewOfDeviceBuffer = view_of_device_memory;
   table.PJRT_Buffer_ReadyEvent = ready_event;
   table.PJRT_Buffer_ToHostBuffer = to_host_buffer;
   return &table;
