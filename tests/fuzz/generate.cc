@@ -100,6 +100,7 @@ bool Generator::step(Scope& scope) {
       {&Generator::branches, 6, true, 4},
       {&Generator::pole, 3, true, 0},
       {&Generator::sort_by, 3, false, 0},
+      {&Generator::fourier, 4, false, 0},
       {&Generator::gradient, 4, true},
       {&Generator::forward, 3, true},
       {&Generator::backward, 2, true},

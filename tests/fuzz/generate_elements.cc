@@ -37,6 +37,8 @@ DType result_dtype(const Operation& op, DType dtype) {
       return DType::kBool;
     case Gives::kReal:
       return DType::kF32;
+    case Gives::kComplex:
+      return DType::kC64;
     case Gives::kSum:
       return sum_dtype(dtype);
     case Gives::kPlace:
@@ -226,6 +228,26 @@ bool Generator::along_axis(Scope& scope) {
   const Value r = op(scope, std::string(o.name), {v}, {result_dtype(o, dtype(v)), out},
                      {bound, quantum(o, fact(v).quantum), {}}, ints);
   tame(scope, r);
+  return true;
+}
+
+bool Generator::fourier(Scope& scope) {
+  static const auto* const all = new auto(family(Family::kFourier));
+  const Operation& o = *random_.pick(*all);
+  auto x = pick(scope, [&](Value v) {
+    return is(v, o.dtypes) && rank(v) > 0 && !empty(shape(v)) &&
+           (o.gives != Gives::kComplex || dtype(v) == DType::kF32);
+  });
+  if (!x) return false;
+  const std::int64_t axis = random_.below(rank(*x)), size = shape(*x)[static_cast<std::size_t>(axis)];
+  Shape out = shape(*x);
+  if (o.name == "rfft") out[static_cast<std::size_t>(axis)] = size / 2 + 1;
+  if (o.name == "irfft") out[static_cast<std::size_t>(axis)] = 2 * (size - 1);
+  if (empty(out) || !fits(out)) return false;
+  const Value v = guard(scope, *x, o.needs, o.reach);
+  const double bound = fact(v).bound * (o.name.starts_with('i') ? 1 : static_cast<double>(size));
+  tame(scope, op(scope, std::string(o.name), {v}, {result_dtype(o, dtype(v)), out},
+                 {bound, Fact::kInexact, {}}, {axis}));
   return true;
 }
 

@@ -83,6 +83,7 @@ class Generator {
   bool with_number(Scope& scope);
   bool reduce(Scope& scope);
   bool along_axis(Scope& scope);
+  bool fourier(Scope& scope);
   bool choice(Scope& scope);
   bool conversion(Scope& scope);
 

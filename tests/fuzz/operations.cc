@@ -190,6 +190,14 @@ const Operation kOperations[] = {
      Family::kAxis, kF, kSame, smooth, no, any_, 2, 0, 3, RUN(nn::standardize(x[0], n.ints[0], 0.1))},
     {"flip", "ls::flip($0, #0)", "jnp.flip($0, axis=#0)", Family::kAxis, kAll, kSame, smooth, keep, any_, 0,
      1, 0, RUN(flip(x[0], n.ints[0]))},
+    {"fft", "ls::fft::fft($0, {.axis = #0})", "jnp.fft.fft($0, axis=#0)", Family::kFourier, kC, kSame, smooth,
+     no, any_, 4, 1, 0, RUN(fft::fft(x[0], {.axis = n.ints[0]}))},
+    {"ifft", "ls::fft::ifft($0, {.axis = #0})", "jnp.fft.ifft($0, axis=#0)", Family::kFourier, kC, kSame,
+     smooth, no, any_, 0, 1, 0, RUN(fft::ifft(x[0], {.axis = n.ints[0]}))},
+    {"rfft", "ls::fft::rfft($0, {.axis = #0})", "jnp.fft.rfft($0, axis=#0)", Family::kFourier, kF,
+     Gives::kComplex, smooth, no, any_, 4, 1, 0, RUN(fft::rfft(x[0], {.axis = n.ints[0]}))},
+    {"irfft", "ls::fft::irfft($0, {.axis = #0})", "jnp.fft.irfft($0, axis=#0)", Family::kFourier, kC,
+     Gives::kReal, smooth, no, any_, 0, 1, 0, RUN(fft::irfft(x[0], {.axis = n.ints[0]}))},
 
     // Constants and numbers.
     OTHER("full", "ls::full({#S}, #n0, #D)", "jnp.full((#S,), #n0, #D)",

@@ -21,6 +21,7 @@ enum class Family : std::uint8_t {
   kReduce,      ///< ints: keepdims, then the axes
   kCumulative,  ///< ints: axis, reverse
   kAxis,        ///< as kUnary, with an axis; ints: axis
+  kFourier,     ///< ints: axis
   kOther        ///< by name
 };
 
@@ -28,7 +29,7 @@ enum class Family : std::uint8_t {
 enum : unsigned { kB = 1, kI = 2, kU = 4, kF = 8, kC = 16 };
 
 /// The dtype of the result.
-enum class Gives : std::uint8_t { kSame, kBool, kReal, kSum, kPlace, kByte };
+enum class Gives : std::uint8_t { kSame, kBool, kReal, kComplex, kSum, kPlace, kByte };
 
 /// The condition on an operand of kUnary (and both of kBinary). Where a value does not meet it, the generator
 /// puts other operations before it.
