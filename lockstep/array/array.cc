@@ -202,37 +202,69 @@ using internal::concrete;
 
 namespace {
 
-/// For a device that may wait in vain for devices of a process that is gone: blocks until the part is ready,
-/// and throws the job's error if it never will be. On CPU, collectives end with that error themselves.
-void await_or_fail(const pjrt::Buffer& shard) {
+/// For a device that may wait in vain for devices of a process that is gone: blocks until `await_for` is
+/// true, and throws the job's error if it never will be. On CPU, collectives end with that error themselves.
+template <class AwaitFor>
+void await_or_fail(const AwaitFor& await_for) {
   runtime::Runtime& runtime = runtime::Runtime::get();
-  if (runtime.process_count() == 1 || !runtime.native_collectives()) return;
+  constexpr std::chrono::milliseconds kBetween(100);
+  if (runtime.process_count() == 1 || !runtime.native_collectives()) {
+    while (!await_for(kBetween)) continue;
+    return;
+  }
   static const watch::TextId what = watch::text("a result");
   const watch::Doing waiting(watch::Kind::kResult, what, watch::text(CallSiteScope::current()));
-  while (!shard.await_for(std::chrono::milliseconds(100))) runtime.check_healthy(false);
+  while (!await_for(kBetween)) runtime.check_healthy(false);
+}
+
+void await_or_fail(const pjrt::Buffer& shard) {
+  const runtime::Runtime& runtime = runtime::Runtime::get();
+  if (runtime.process_count() == 1 || !runtime.native_collectives()) return;  // which reading waits for
+  await_or_fail([&](std::chrono::milliseconds timeout) { return shard.await_for(timeout); });
+}
+
+std::mutex host_copies_mutex;
+
+/// The copy of a part that was begun; null if there is none.
+std::shared_ptr<const pjrt::CopyToHost> begun_copy(const internal::ArrayData& data, std::size_t local) {
+  std::lock_guard lock(host_copies_mutex);
+  return data.host_copies == nullptr ? nullptr : (*data.host_copies)[local];
+}
+
+/// The copy of a part, which is begun now unless it was before.
+std::shared_ptr<const pjrt::CopyToHost> begin_copy(const internal::ArrayData& data, std::size_t local) {
+  std::lock_guard lock(host_copies_mutex);
+  if (data.host_copies == nullptr) {
+    data.host_copies =
+        std::make_unique<std::vector<std::shared_ptr<const pjrt::CopyToHost>>>(data.shards.size());
+  }
+  std::shared_ptr<const pjrt::CopyToHost>& copy = (*data.host_copies)[local];
+  if (copy == nullptr) copy = std::make_shared<const pjrt::CopyToHost>(data.shards[local]);
+  return copy;
+}
+
+void await_copy(const pjrt::CopyToHost& copy) {
+  await_or_fail([&](std::chrono::milliseconds timeout) { return copy.await_for(timeout); });
 }
 
 /// The elements of a part, in memory that the host can read and the array keeps.
 const void* readable(const internal::ArrayData& data, std::size_t local) {
   internal::check_has_elements(data, "[addressable_shards]");
-  const pjrt::Buffer& shard = data.shards[local];
-  if (const void* here = shard.host_pointer()) return here;
-  static std::mutex mutex;
-  {
-    std::lock_guard lock(mutex);
-    if (data.host_copies != nullptr && !(*data.host_copies)[local].empty())
-      return (*data.host_copies)[local].data();
+  if (const void* here = data.shards[local].host_pointer()) return here;
+  const auto copy = begin_copy(data, local);
+  await_copy(*copy);
+  return copy->data();
+}
+
+/// Copies the elements of a part.
+void read_part(const internal::ArrayData& data, std::size_t local, void* destination, std::size_t bytes) {
+  if (const auto copy = begun_copy(data, local)) {
+    await_copy(*copy);
+    std::memcpy(destination, copy->data(), bytes);
+    return;
   }
-  // Not under the lock: another thread's array may be there long before this one is.
-  await_or_fail(shard);
-  std::vector<char> bytes(shard.size_bytes());
-  shard.to_host(bytes.data(), bytes.size());
-  std::lock_guard lock(mutex);
-  if (data.host_copies == nullptr)
-    data.host_copies = std::make_unique<std::vector<std::vector<char>>>(data.shards.size());
-  std::vector<char>& copy = (*data.host_copies)[local];
-  if (copy.empty()) copy = std::move(bytes);  // Else another thread was first, and its copy is in use.
-  return copy.data();
+  await_or_fail(data.shards[local]);
+  data.shards[local].to_host(destination, bytes);
 }
 
 }  // namespace
@@ -379,8 +411,7 @@ void Array::copy_to_host(void* destination, DType as) const {
   const Sharding& sharding = data.type->sharding;
   const std::size_t bytes = static_cast<std::size_t>(aval().bytes());
   if (sharding.is_fully_replicated() && !data.shards.empty()) {
-    await_or_fail(data.shards.front());
-    data.shards.front().to_host(destination, bytes);
+    read_part(data, 0, destination, bytes);
     return;
   }
   // Every part must be with this process: parts are counted by replica 0's index, so that replicas need not
@@ -393,9 +424,8 @@ void Array::copy_to_host(void* destination, DType as) const {
   for (std::size_t i = 0; i < positions.size(); ++i) {
     std::vector<IndexRange>& ranges = indices[static_cast<std::size_t>(positions[i])];
     if (std::ranges::find(done, ranges) != done.end()) continue;
-    await_or_fail(data.shards[i]);
     part.resize(data.shards[i].size_bytes());
-    data.shards[i].to_host(part.data(), part.size());
+    read_part(data, i, part.data(), part.size());
     internal::for_each_run(shape(), ranges, size_of(dtype()),
                            [&](std::size_t whole, std::size_t at, std::size_t size) {
                              std::memcpy(static_cast<char*>(destination) + whole, part.data() + at, size);
@@ -411,6 +441,18 @@ void Array::copy_to_host(void* destination, DType as) const {
         runtime.process_index(), runtime.process_count(), covered, size(), lockstep::to_string(aval()),
         sharding.to_string(), CallSiteScope::current().to_string());
   }
+}
+
+void Array::copy_to_host_async(std::source_location where) const {
+  CallSiteScope scope(CallSite::from(where));
+  const internal::ArrayData& data = concrete(*this, "[copy_to_host_async]");
+  if (data.no_elements && runtime::Runtime::get().described()) return;
+  internal::check_has_elements(data, "[copy_to_host_async]");
+  const std::size_t parts = data.type->sharding.is_fully_replicated()
+                                ? std::min<std::size_t>(data.shards.size(), 1)
+                                : data.shards.size();
+  for (std::size_t local = 0; local < parts; ++local)
+    if (!data.shards[local].is_on_cpu()) begin_copy(data, local);
 }
 
 std::string Array::to_string() const {

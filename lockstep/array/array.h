@@ -212,6 +212,12 @@ class Array {
   template <class T>
   ArrayView<T> view(std::source_location where = std::source_location::current()) const;
 
+  /// Begins to copy the elements on this process's devices to the host, for a later to_host, item or
+  /// addressable_shards, and does not wait for them (jax.Array.copy_to_host_async). The array keeps the copy.
+  /// Does nothing where the host can read the devices' memory, as on CPU. Throws TraceError for a tracer, and
+  /// Error for an array that was deleted or donated; errors of the computation are thrown where it is read.
+  void copy_to_host_async(std::source_location where = std::source_location::current()) const;
+
   /// As to_host, into size() elements at `destination`. A bool array is read as bool or u8.
   void copy_to_host(void* destination, DType dtype) const;
 

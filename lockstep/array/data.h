@@ -80,8 +80,8 @@ struct ArrayData {
                                      ///< they contain no buffers
   CallSite donated_at;               ///< the call site of the computation to which it was donated
 
-  /// Host copies of shards whose memory the host cannot read: by shard, empty if it was not read yet.
-  mutable std::unique_ptr<std::vector<std::vector<char>>> host_copies;
+  /// Host copies of shards whose memory the host cannot read: by shard, null if none was begun yet.
+  mutable std::unique_ptr<std::vector<std::shared_ptr<const pjrt::CopyToHost>>> host_copies;
 
   /// It only has a shape, a dtype and a sharding: it was made by shape_of(), or the devices are described.
   bool no_elements = false;

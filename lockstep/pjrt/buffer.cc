@@ -2,7 +2,6 @@
 #include "lockstep/pjrt/buffer.h"
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/pjrt/api.h"
+#include "lockstep/pjrt/ending.h"
 #include "lockstep/pjrt/spare_buffers.h"
 
 namespace lockstep::pjrt {
@@ -29,13 +29,6 @@ PJRT_Event* ready_event(const PJRT_Api* api, PJRT_Buffer* buffer) {
   args.buffer = buffer;
   check(api, api->PJRT_Buffer_ReadyEvent(&args), "waiting for a buffer");
   return args.event;
-}
-
-bool is_on_cpu(const PJRT_Api* api, PJRT_Buffer* buffer) {
-  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsOnCpu_Args, args);
-  args.buffer = buffer;
-  check(api, api->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer is");
-  return args.is_on_cpu;
 }
 
 /// The plugins' C functions count a buffer's external references in a field without a lock, so that two
@@ -161,51 +154,9 @@ void Buffer::await() const {
   is_ready_.store(true, std::memory_order_release);
 }
 
-namespace {
-
-/// The end of an event, shared by the waiting thread and the plugin's thread that reports it; the later one
-/// frees it.
-struct Ending {
-  explicit Ending(const PJRT_Api* api) : api(api) {}
-  ~Ending() { ignore(api, error); }
-  Ending(const Ending&) = delete;
-  Ending& operator=(const Ending&) = delete;
-
-  const PJRT_Api* api;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
-  PJRT_Error* error = nullptr;
-};
-
-}  // namespace
-
 bool Buffer::await_for(std::chrono::milliseconds timeout) const {
   if (is_ready_.load(std::memory_order_acquire)) return true;
-  auto ending = std::make_shared<Ending>(api_);
-  PJRT_Event* event = ready_event(api_, buffer_);
-  auto told = std::make_unique<std::shared_ptr<Ending>>(ending);
-  LOCKSTEP_PJRT_ARGS(PJRT_Event_OnReady_Args, args);
-  args.event = event;
-  args.user_arg = told.get();
-  args.callback = [](PJRT_Error* error, void* argument) {
-    std::unique_ptr<std::shared_ptr<Ending>> told(static_cast<std::shared_ptr<Ending>*>(argument));
-    Ending& ending = **told;
-    {
-      std::lock_guard lock(ending.mutex);
-      ending.ended = true;
-      ending.error = error;
-    }
-    ending.changed.notify_all();
-  };
-  PJRT_Error* refused = api_->PJRT_Event_OnReady(&args);
-  pjrt::destroy(api_, event);
-  check(api_, refused, "waiting for a buffer");
-  told.release();
-  std::unique_lock lock(ending->mutex);
-  const bool ended = ending->changed.wait_for(lock, timeout, [&] { return ending->ended; });
-  check(api_, std::exchange(ending->error, nullptr), "computing an array");
-  return ended;
+  return Ending::of(api_, ready_event(api_, buffer_), "computing an array")->await_for(timeout);
 }
 
 void Buffer::to_host(void* destination, std::size_t bytes) const {
@@ -221,6 +172,10 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
     std::memcpy(destination, here, bytes);
     return;
   }
+  await_and_destroy(api_, begin_copy(destination, bytes), "computing or copying an array");
+}
+
+PJRT_Event* Buffer::begin_copy(void* destination, std::size_t bytes) const {
   RowMajorLayout layout(dims_of(api_, buffer_).size(), "copying an array to the host");
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, args);
   args.src = buffer_;
@@ -228,10 +183,27 @@ void Buffer::to_host(void* destination, std::size_t bytes) const {
   args.dst = destination;
   args.dst_size = bytes;
   check(api_, api_->PJRT_Buffer_ToHostBuffer(&args), "copying an array to the host");
-  await_and_destroy(api_, args.event, "computing or copying an array");
+  return args.event;
 }
 
-const void* Buffer::host_pointer() const { return is_on_cpu(api_, buffer_) ? device_pointer() : nullptr; }
+CopyToHost::CopyToHost(const Buffer& buffer)
+    : bytes_(std::make_shared<std::vector<char>>(buffer.size_bytes())) {
+  // The plugin treats a null destination as a query for the size.
+  PJRT_Event* const event = bytes_->empty() ? ready_event(buffer.api_, buffer.buffer_)
+                                            : buffer.begin_copy(bytes_->data(), bytes_->size());
+  ending_ = Ending::of(buffer.api_, event, "computing or copying an array", bytes_);
+}
+
+bool CopyToHost::await_for(std::chrono::milliseconds timeout) const { return ending_->await_for(timeout); }
+
+bool Buffer::is_on_cpu() const {
+  LOCKSTEP_PJRT_ARGS(PJRT_Buffer_IsOnCpu_Args, args);
+  args.buffer = buffer_;
+  check(api_, api_->PJRT_Buffer_IsOnCpu(&args), "asking where a buffer is");
+  return args.is_on_cpu;
+}
+
+const void* Buffer::host_pointer() const { return is_on_cpu() ? device_pointer() : nullptr; }
 
 void* Buffer::device_pointer() const {
   if (!is_row_major(api_, buffer_)) return nullptr;

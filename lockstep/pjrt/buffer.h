@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,11 @@
 
 struct PJRT_Api;
 struct PJRT_Buffer;
+struct PJRT_Event;
 
 namespace lockstep::pjrt {
 
+class Ending;
 struct Spare;
 
 /// An array in the memory of one device; this object owns it. It must be destroyed before its Client.
@@ -76,6 +79,9 @@ class Buffer {
   /// As await(), but blocks for at most the timeout; returns whether the content is ready.
   bool await_for(std::chrono::milliseconds timeout) const;
 
+  /// Whether it is in memory that the host can read. Does not block.
+  bool is_on_cpu() const;
+
   /// Copies the content to `bytes` bytes at `destination`, dense and row-major, whatever the layout on the
   /// device. Blocks until done. Throws as `await()` does, and unless `bytes` is `size_bytes()`.
   void to_host(void* destination, std::size_t bytes) const;
@@ -102,7 +108,11 @@ class Buffer {
  private:
   friend class BufferHold;
   friend class Client;
+  friend class CopyToHost;
   friend class SpareBuffers;
+
+  /// Begins to copy the content, dense and row-major.
+  PJRT_Event* begin_copy(void* destination, std::size_t bytes) const;
 
   void destroy() noexcept;
   void take(Buffer& other) noexcept {
@@ -138,6 +148,25 @@ class Buffer {
   // Earlier answers of the plugin: to ask it again takes a tenth of a microsecond.
   mutable std::atomic<bool> is_ready_ = false;
   mutable std::atomic<void*> address_ = nullptr;
+};
+
+/// A copy of a buffer's content in host memory, dense and row-major, that is made while the program goes on.
+/// The buffer may be reset, deleted or donated meanwhile, and this object may go.
+class CopyToHost {
+ public:
+  /// Begins the copy, once the content is computed. Does not block.
+  explicit CopyToHost(const Buffer& buffer);
+
+  /// Blocks for at most the timeout; whether it is done. Throws the error of the computation or of the copy.
+  bool await_for(std::chrono::milliseconds timeout) const;
+
+  /// The elements, once it is done.
+  const char* data() const { return bytes_->data(); }
+  std::size_t size() const { return bytes_->size(); }
+
+ private:
+  std::shared_ptr<std::vector<char>> bytes_;
+  std::shared_ptr<const Ending> ending_;
 };
 
 /// While it exists, the buffer's memory stays, whatever other threads do to the buffer. The buffer itself

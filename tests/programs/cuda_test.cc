@@ -343,6 +343,43 @@ TEST(Cuda, AComputationThatFailsLater_ThrowsWhenItIsWaitedFor) {
   }
 }
 
+LOCKSTEP_CHILD(copies_while_it_goes_on) {
+  initialize();
+  const std::vector<float> values = {1, 2, 3, 4};
+  const Array x = device_put(HostView(values), NamedSharding(make_mesh({{"i", 2}}), P("i")));
+  Array sums = x + x, parts = x + 1, gone = x + 2;
+  for (const Array& each : {sums, sums, parts, gone}) each.copy_to_host_async();
+  gone.delete_();
+  EXPECT_EQ(sums.to_host<float>(), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(static_cast<const float*>(parts.addressable_shards()[1].data)[1], 5);
+  const Array whole = array(values), empty = zeros({0});
+  whole.copy_to_host_async();
+  empty.copy_to_host_async();
+  EXPECT_EQ(sum(whole).item<float>(), 10);
+  EXPECT_EQ(whole.to_host<float>(), values);
+  EXPECT_EQ(empty.to_host<float>().size(), 0u);
+  EXPECT_THAT(test::error_of<TraceError>([&] {
+                jit([](Array x) {
+                  x.copy_to_host_async();
+                  return x;
+                })(x);
+              }),
+              HasSubstr("[copy_to_host_async]"));
+  setenv("GPU_ON_CPU_RESULTS", "fail", 1);
+  const Array failed = x * x;
+  failed.copy_to_host_async();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(test::error_of<PjrtError>([&] { failed.to_host<float>(); }), HasSubstr("the device gave up"));
+  unsetenv("GPU_ON_CPU_RESULTS");
+  say("copied");
+}
+
+TEST(Cuda, CopiesToTheHost_AreMadeWhileTheProgramGoesOn) {
+  const auto result = run_processes({.count = 1, .child = "copies_while_it_goes_on", .env = on_gpus()}).at(0);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.log, HasSubstr("copied"));
+}
+
 /// Each device computes a part of the table of all products.
 Array outer_product_sum(const Array& x) { return sum(expand_dims(x, 1) * expand_dims(x, 0), 1); }
 
