@@ -457,6 +457,15 @@ TEST(Difference, IsTheEarliestLaunch_WithTheMinorityLast) {
             "3 launched x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
 }
 
+TEST(Difference, OfAsManyProcesses_NamesTheFirstProcessFirst) {
+  for (const auto& [one, other] : {std::pair("ab", "ac"), {"ac", "ab"}, {"xa", "ax"}, {"ax", "xa"}}) {
+    const auto found = find_difference(std::vector{launched(0, one), launched(1, other)});
+    ASSERT_TRUE(found);
+    EXPECT_THAT(found->sides[0].processes, ElementsAre(0)) << one;
+    EXPECT_THAT(found->sides[1].processes, ElementsAre(1)) << one;
+  }
+}
+
 // Only the logs are compared: a job that has launched for days is looked at in no time.
 TEST(Difference, OfManyLaunches_LooksOnlyAtTheLogs) {
   std::vector all = {launched(0, "abc", 5'000'000'000), launched(1, "abc", 5'000'000'000)};

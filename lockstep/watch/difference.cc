@@ -84,8 +84,10 @@ std::optional<Difference> find_difference(std::span<const ProcessReport> reports
                             .unchecked = over.processes.front().second->unchecked,
                             .earlier_lost = number == first && first > 1};
       for (const auto& [hash, same] : sides) difference.sides.push_back(side_of(same, number));
-      std::ranges::stable_sort(difference.sides, std::ranges::greater(),
-                               [](const Difference::Side& side) { return side.processes.size(); });
+      // The most processes first; of as many, in the order of the processes and not of their hashes.
+      std::ranges::sort(difference.sides, {}, [](const Difference::Side& side) {
+        return std::pair(-std::ssize(side.processes), std::ranges::min(side.processes));
+      });
       found = std::move(difference);
       break;
     }

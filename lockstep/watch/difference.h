@@ -18,7 +18,7 @@ struct Difference {
     std::vector<int> processes;
     std::string what, site, text;  ///< empty: they have launched nothing else
   };
-  std::vector<Side> sides;    ///< the one with the most processes first
+  std::vector<Side> sides;    ///< the one with the most processes first; of as many, by their first process
   bool unchecked = false;     ///< nothing else ends the job for it: MeshReport::unchecked
   bool earlier_lost = false;  ///< earlier launches are no longer known: there may be an earlier difference
 };
