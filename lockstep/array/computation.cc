@@ -363,7 +363,7 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                          .donated = impl->check ? std::vector<bool>(made.donated.size()) : made.donated,
                          .native_collectives = made.native_collectives,
                          .for_cpu = !runtime.native_collectives(),
-                         .widens_products = runtime.platform().name() == std::string_view("cuda"),
+                         .for_cuda = runtime.platform().name() == std::string_view("cuda"),
                          .salt = salt});
   ir::for_each_equation(per_device, [&](const ir::Equation& equation) {
     const bool is_callback =

@@ -169,7 +169,7 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       axes_(options.axes),
       native_collectives_(options.native_collectives),
       for_cpu_(options.for_cpu),
-      widens_products_(options.widens_products),
+      for_cuda_(options.for_cuda),
       lapack_(options.for_cpu && options.lapack),
       onednn_(options.for_cpu && options.onednn),
       sleef_(options.for_cpu && options.sleef),

@@ -130,7 +130,7 @@ class Lowering {
                   std::string_view config, bool effect = true);
 
   bool for_cpu() const { return for_cpu_; }
-  bool widens_products() const { return widens_products_; }
+  bool for_cuda() const { return for_cuda_; }
 
   /// Of the whole program.
   const CodeTraits& traits() const { return traits_; }
@@ -249,7 +249,7 @@ class Lowering {
   int loops_ = 0;           // around what is being written
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
-  bool native_collectives_, for_cpu_, widens_products_, lapack_, onednn_, sleef_;
+  bool native_collectives_, for_cpu_, for_cuda_, lapack_, onednn_, sleef_;
   const CodeTraits traits_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
@@ -295,9 +295,9 @@ struct LowerOptions {
   /// Lower for XLA's CPU compiler.
   bool for_cpu = true;
 
-  /// Convert 8-bit integers to i32 before products: XLA's compiler for CUDA makes twice the product of them
-  /// (docs/cuda.md).
-  bool widens_products = false;
+  /// Lower for XLA's compiler for CUDA, which makes twice the product of 8-bit integers, and for which any of
+  /// several updates of one element may be the last (docs/cuda.md).
+  bool for_cuda = false;
 
   /// On CPUs, compute decompositions with LAPACK, if it is installed.
   bool lapack = true;

@@ -103,6 +103,14 @@ LOCKSTEP_CHILD(computes_on_gpus) {
   const Array products =
       matmul(full({2, 5}, 100, int8), full({5, 3}, 90, int8), {.preferred_element_type = int32});
   EXPECT_EQ(products.to_host<std::int32_t>(), std::vector<std::int32_t>(6, 45000));
+  // Of several updates of an element, a GPU may apply any as the last: all are made the same before.
+  const Array to = array({2, 0, 2, 1, 2}), updates = array({1.f, 2.f, 3.f, 4.f, 5.f});
+  const auto set = [&](Array updates) { return zeros({4}).at(to).set(updates); };
+  EXPECT_EQ(jit(set)(updates).to_host<float>(), (std::vector<float>{2, 4, 5, 0}));
+  EXPECT_EQ(grad([&](Array x) { return lockstep::sum(set(x)); })(updates).to_host<float>(),
+            (std::vector<float>{0, 1, 0, 1, 1}));
+  const Array twice = zeros({2, 3}).at(array({1, 1, 7})).set(array({1.f, 2.f, 3.f}, {3, 1}));
+  EXPECT_EQ(twice.to_host<float>(), (std::vector<float>{0, 0, 0, 2, 2, 2}));
   say("computed");
   shutdown();
 }

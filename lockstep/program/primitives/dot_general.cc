@@ -393,7 +393,7 @@ std::string lower_widened(Lowering& out, const Equation& e) {
 std::vector<std::string> lower_dot(Lowering& out, const Equation& e) {
   const auto& p = dims_of(e.params);
   const DType dtype = out.operand_aval(e, 0).dtype;
-  if (out.widens_products() && (dtype == DType::kI8 || dtype == DType::kU8)) return {lower_widened(out, e)};
+  if (out.for_cuda() && (dtype == DType::kI8 || dtype == DType::kU8)) return {lower_widened(out, e)};
   if (out.for_cpu() && is_batch_of_matrices(out, e)) {
     // XLA's CPU compiler moves the contracted dimensions, too, where it has to move others, and reads the
     // elements in an order that takes several times as long.

@@ -60,11 +60,11 @@ TEST(DotGeneral, ATransposedLargeMatrix_IsMultipliedByOneDnn_WhereItIsInstalled)
 }
 
 TEST(DotGeneral, EightBitIntegers_AreConvertedBeforeTheProductOnCuda) {
-  const auto text = [](DType dtype, std::optional<DType> wanted, bool widens) {
+  const auto text = [](DType dtype, std::optional<DType> wanted, bool for_cuda) {
     Builder b("products");
     const Value left = b.input({dtype, {5, 3}, false, {}}), right = b.input({dtype, {5, 4}, false, {}});
     const Value product = lax::dot_general(left, right, {{0}, {0}, {}, {}, wanted});
-    return lower(b.finish(std::vector<Value>{product}), {.widens_products = widens}).stablehlo;
+    return lower(b.finish(std::vector<Value>{product}), {.for_cuda = for_cuda}).stablehlo;
   };
   const auto of_type = [](const char* type) {
     return ::testing::ContainsRegex(fmt::format("dot_general.*tensor<5x3x{}>, tensor<5x4x{}>", type, type));

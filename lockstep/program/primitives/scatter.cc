@@ -121,6 +121,48 @@ std::vector<Value> scatter_batching(const Primitive& self, const BatchCall& call
                           kDrop, unique(call.params))};
 }
 
+/// The elements of x that a scatter with these indices would write; zeros for dropped updates.
+Value gathered(const Value& x, const Value& indices, const OpParams& params, const Shape& updates) {
+  const ScatterDimensionNumbers numbers = numbers_of(params);
+  const DType dtype = x.aval().dtype;
+  return lax::gather(x, indices, as_gather(numbers), scatter_slice_sizes(x.aval().shape, updates, numbers),
+                     kDrop, is_inexact(dtype) ? Scalar::of(0.0) : Scalar::of(0));
+}
+
+/// For each update its number, from 1 on, in the updates' shape.
+Value numbers_of_updates(const Value& like, const Shape& updates) {
+  const DType places = place_dtype(num_elements(updates));
+  const Value order = lax::reshape(lax::iota(like, places, {num_elements(updates)}, 0), updates);
+  return lax::add(order, lax::full(order, Scalar::of(1), places, updates));
+}
+
+/// Whether two of the updates may write one element.
+bool may_repeat(const Aval& operand, const Aval& indices, const Aval& updates) {
+  const std::int64_t dimensions = indices.shape.back();
+  return operand.num_elements() > 0 && updates.num_elements() > 0 && dimensions > 0 &&
+         indices.num_elements() > dimensions;
+}
+
+/// Of indices and updates: updates that may be applied in any order. All that write an element are what the
+/// last one of them writes, whose number is the highest.
+Program agreed_updates(const Shape& operand, const Aval& indices, const Aval& updates,
+                       const OpParams& params) {
+  Builder b("agreed_updates");
+  const Value starts = b.input({indices.dtype, indices.shape, false, {}}),
+              given = b.input({updates.dtype, updates.shape, false, {}}),
+              order = numbers_of_updates(starts, updates.shape);
+  const DType places = order.aval().dtype;
+  const Value none = lax::full(order, Scalar::of(0), places, operand);
+  const Value winners =
+      lax::scatter_by(scatter_max_p(), none, starts, order, numbers_of(params), kDrop, false);
+  const std::int64_t count = num_elements(updates.shape);
+  const Value winner = lax::reshape(gathered(winners, starts, params, updates.shape), {count, 1});
+  const Value place = lax::sub(winner, lax::full(winner, Scalar::of(1), places, {count, 1}));
+  const Value taken = lax::gather(lax::reshape(given, {count}), place, GatherDimensionNumbers{{}, {0}, {0}},
+                                  {1}, GatherScatterMode::kClip);
+  return b.finish(std::vector<Value>{lax::reshape(taken, updates.shape)});
+}
+
 std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, const Equation& e) {
   const auto& p = e.params.as<ScatterParams>();
   const std::string numbers =
@@ -141,20 +183,18 @@ std::vector<std::string> lower_scatter(std::string_view combine, Lowering& out, 
   for (std::size_t i = 0; i < e.inputs.size(); ++i) types.push_back(out.operand_type(e, i));
   // For a slice, XLA would read elements out of its bounds from the sliced operand (rules::within_bounds).
   std::vector<std::string> operands = out.operands_of_update(e, 2);
+  if (out.for_cuda() && combine.empty() && !p.unique_indices &&
+      may_repeat(out.operand_aval(e, 0), out.operand_aval(e, 1), out.operand_aval(e, 2))) {
+    const Program agreed = agreed_updates(out.operand_aval(e, 0).shape, out.operand_aval(e, 1),
+                                          out.operand_aval(e, 2), e.params);
+    operands[2] = out.inlined(agreed, {operands[1], operands[2]}).front();
+  }
   operands[0] = out.barrier({operands[0]}, {types[0]}).front();
   return {out.op("stablehlo.scatter", operands, types, out.result_type(e),
                  fmt::format("scatter_dimension_numbers = #stablehlo.scatter<{}>, indices_are_sorted = "
                              "false, unique_indices = {}",
                              numbers, p.unique_indices),
                  region)};
-}
-
-/// The elements of x that a scatter with these indices would write; zeros for dropped updates.
-Value gathered(const Value& x, const Value& indices, const OpParams& params, const Shape& updates) {
-  const ScatterDimensionNumbers numbers = numbers_of(params);
-  const DType dtype = x.aval().dtype;
-  return lax::gather(x, indices, as_gather(numbers), scatter_slice_sizes(x.aval().shape, updates, numbers),
-                     kDrop, is_inexact(dtype) ? Scalar::of(0.0) : Scalar::of(0));
 }
 
 Value tangent_or_zeros(const JvpCall& call, std::size_t i) {
@@ -178,10 +218,9 @@ Tangents jvp_of_set(const JvpCall& call) {
               indices = call.inputs[1];
   if (unique(call.params)) return {lax::scatter(operand, indices, updates, numbers, kDrop, true)};
   const Shape shape = updates.aval().shape, operand_shape = operand.aval().shape;
-  const DType dtype = operand.aval().dtype, places = place_dtype(num_elements(shape));
-  Value order = lax::reshape(lax::iota(indices, places, {num_elements(shape)}, 0), shape);
-  order = lax::add(order, lax::full(order, Scalar::of(1), places, shape));
-  const Value none = lax::full(order, Scalar::of(0), places, operand_shape);
+  const DType dtype = operand.aval().dtype;
+  const Value order = numbers_of_updates(indices, shape);
+  const Value none = lax::full(order, Scalar::of(0), order.aval().dtype, operand_shape);
   Value winners = lax::scatter(none, indices, order, numbers, kDrop);
   Value untouched = as_numbers(lax::eq(winners, none), dtype);
   Value won = as_numbers(lax::eq(gathered(winners, indices, call.params, shape), order), dtype);
