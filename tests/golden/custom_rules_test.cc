@@ -20,6 +20,7 @@
 #include "lockstep/jit/derivatives.h"
 #include "lockstep/jit/remat.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/testing/data_file.h"
 
 namespace lockstep {
 namespace {
@@ -205,7 +206,8 @@ std::map<std::string, Transform> transforms() {
 }
 
 const nlohmann::json& golden() {
-  static const nlohmann::json all = nlohmann::json::parse(std::ifstream(LOCKSTEP_CUSTOM_RULES_FILE));
+  static const nlohmann::json all =
+      nlohmann::json::parse(std::ifstream(testing::data_file(LOCKSTEP_CUSTOM_RULES_FILE)));
   return all;
 }
 

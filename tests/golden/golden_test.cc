@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 
@@ -76,25 +77,36 @@ struct Case {
   }
 };
 
+/// Whether it says that a function is for CPUs only.
+bool is_for_cpus(const std::exception& error) {
+  return std::string_view(error.what()).find("and this program is for other devices") !=
+         std::string_view::npos;
+}
+
 /// Calls `check` for groups of cases, each `every`-th, whose computations are one program each: a compilation
-/// takes longer than what it computes.
+/// takes longer than what it computes. Cases for CPUs only are left out on other devices.
 template <class Check>
 void for_each_group(int every, Check check) {
   std::vector<const Json*> cases;
   int number = 0;
   for (const Json& json : file()["cases"])
     if (number++ % every == 0) cases.push_back(&json);
-  constexpr std::size_t kSize = 12;
-  for (std::size_t first = 0; first < cases.size(); first += kSize) {
+  const std::function<void(std::size_t, std::size_t)> check_some = [&](std::size_t first, std::size_t count) {
     std::vector<Case> group;
-    for (std::size_t i = first; i < std::min(first + kSize, cases.size()); ++i) group.emplace_back(*cases[i]);
+    for (std::size_t i = first; i < std::min(first + count, cases.size()); ++i) group.emplace_back(*cases[i]);
     SCOPED_TRACE("cases from " + group.front().json["name"].get<std::string>());
     try {
       check(group);
     } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
+      if (!is_for_cpus(error)) {
+        ADD_FAILURE() << error.what();
+      } else if (group.size() > 1) {
+        for (std::size_t i = 0; i < group.size(); ++i) check_some(first + i, 1);
+      }
     }
-  }
+  };
+  constexpr std::size_t kSize = 12;
+  for (std::size_t first = 0; first < cases.size(); first += kSize) check_some(first, kSize);
 }
 
 using Results = std::vector<Arrays>;  // of each case of a group
@@ -197,6 +209,7 @@ TEST(Golden, UnderVmapAndSplitOverDevices_EachFunctionGivesTheSame) {
       }
       return results;
     };
+    if (std::ranges::all_of(arguments, &Arrays::empty)) return;  // then there is nothing to map
     auto alone = jit(all_of(group));
     const Results first = alone(arguments), second = alone(others), parts = jit(split)(spread);
     const Results together = vmap(all_of(group))(both);
@@ -227,7 +240,7 @@ TEST(Golden, WithoutJit_FunctionsAndTheirDerivativesEqualJaxs) {
     try {
       expect_jaxs(c, derivatives_of(c, c.arguments));
     } catch (const std::exception& error) {
-      ADD_FAILURE() << json["name"] << ": " << error.what();
+      if (!is_for_cpus(error)) ADD_FAILURE() << json["name"] << ": " << error.what();
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "lockstep/ops/ops.h"
+#include "lockstep/testing/data_file.h"
 
 namespace lockstep::golden {
 namespace {
@@ -35,7 +36,7 @@ double steps_between(double x, double y) {
 
 const Json& file() {
   static const Json all = [] {
-    std::ifstream in(LOCKSTEP_GOLDEN_FILE);
+    std::ifstream in(testing::data_file(LOCKSTEP_GOLDEN_FILE));
     return Json::parse(in);
   }();
   return all;
