@@ -168,11 +168,13 @@ TEST(CoordinatorCommand, Keep_ServesLaterStarts_UntilASignal) {
 }
 
 TEST(CoordinatorCommand, Keep_ContinuesWhenTheReaderOfItsOutputHasLeft) {
-  testing::Processes coordinator(
-      {.program = "/bin/bash",
-       .arguments = {
-           "-c", "mkfifo lines; " LOCKSTEP_TOOL
-                 " coordinator --num-processes 1 --keep > lines & head -1 lines; wait $!; echo status $?"}});
+  const std::string script = "mkfifo lines; " LOCKSTEP_TOOL
+                             " coordinator --num-processes 1 --keep > lines &"
+                             " trap \"kill $!\" TERM;"
+                             " head -1 lines;"
+                             " wait $!;"
+                             " echo status $?";
+  testing::Processes coordinator({.program = "/bin/bash", .arguments = {"-c", script}});
   coordinator.wait_for_line(0, "of 1 process at 127.0.0.1:");
   const std::string log = coordinator.log(0);
   const std::size_t begin = log.find("127.", log.find("of 1 process at"));
@@ -181,6 +183,8 @@ TEST(CoordinatorCommand, Keep_ContinuesWhenTheReaderOfItsOutputHasLeft) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it says that all have left
   connect(address, 1)[0]->shutdown();
   EXPECT_THAT(coordinator.log(0), Not(HasSubstr("status")));
+  coordinator.kill(0, SIGTERM);  // the coordinator, too, which would stay
+  coordinator.wait(0);
 }
 
 LOCKSTEP_CHILD(waits_to_be_let_go) {
