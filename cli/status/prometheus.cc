@@ -122,9 +122,10 @@ std::string prometheus_text(const JobView& view) {
         writer.of_process(i, name, fmt::format("device=\"{}\"", d), static_cast<double>(devices[d].*part));
     }
   };
-  of_devices("lockstep_device_memory_bytes", "Memory of the process's devices that is in use.",
+  of_devices("lockstep_device_memory_bytes", "Bytes in use of the memory of each GPU or TPU.",
              &watch::DeviceMemoryReport::in_use);
-  of_devices("lockstep_device_memory_limit_bytes", "Memory of its devices that the process may use.",
+  of_devices("lockstep_device_memory_limit_bytes",
+             "Bytes of the memory of each GPU or TPU that the process may use.",
              &watch::DeviceMemoryReport::limit);
   writer.of_processes("lockstep_cpu_cores", "gauge", "How many cores it uses.",
                       [](const ProcessRow& row) { return row.cpu_share; });

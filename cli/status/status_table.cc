@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -248,20 +249,16 @@ std::string transfer_of(const Rows& rows) {
 
 /// Of the fullest device.
 std::string device_memory_of(const Rows& rows) {
-  watch::DeviceMemoryReport fullest{.limit = 1};
+  std::optional<watch::DeviceMemoryReport> fullest;
   const auto share = [](const watch::DeviceMemoryReport& of) {
     return static_cast<double>(of.in_use) / static_cast<double>(of.limit);
   };
-  bool counted = false;
   for (const auto& devices : rows.all(&ProcessRow::device_memory)) {
-    for (const watch::DeviceMemoryReport& each : devices) {
-      if (each.limit == 0 || (counted && share(each) <= share(fullest))) continue;
-      fullest = each;
-      counted = true;
-    }
+    for (const watch::DeviceMemoryReport& each : devices)
+      if (each.limit != 0 && (!fullest || share(each) > share(*fullest))) fullest = each;
   }
-  if (!counted) return "";
-  return fmt::format("{} of {}", amount_of_bytes(fullest.in_use), amount_of_bytes(fullest.limit));
+  if (!fullest) return "";
+  return fmt::format("{} of {}", amount_of_bytes(fullest->in_use), amount_of_bytes(fullest->limit));
 }
 
 /// A column of the table of processes, with its cells.

@@ -115,7 +115,7 @@ Array array_on_device(const Tensor& tensor, std::shared_ptr<const void> owner, s
   if (!view.is_row_major() || address % kAlignment != 0) {
     fail(
         "[from_dlpack] expected dense row-major elements at a multiple of {} bytes in the memory of {}, got "
-        "strides [{}] for shape {} and {} bytes behind a multiple (at {}); make the tensor contiguous, or "
+        "strides [{}] for shape {}, {} bytes behind a multiple (at {}); make the tensor contiguous, or "
         "copy it, first",
         kAlignment, device.to_string(), fmt::join(view.strides(), ", "), to_string(view.shape()),
         address % kAlignment, CallSiteScope::current().to_string());
@@ -154,8 +154,7 @@ HostMemory memory_of(Managed* managed, HostCopy copy, std::source_location where
   if (!is_in_host_memory(tensor)) {
     fail(
         "[dlpack_memory] expected a tensor in host memory, got one of DLPack's device type {}{} (at {}); "
-        "copy "
-        "it to the host first, or give it to from_dlpack",
+        "copy it to the host first, or give it to from_dlpack",
         tensor.device_type, tensor.device_type == dlpack::kCuda ? ", a CUDA GPU" : "",
         CallSiteScope::current().to_string());
   }
@@ -188,8 +187,10 @@ std::pair<dlpack::DeviceType, std::int32_t> place_of(const Array& x) {
   const Device device = sharding.devices()[static_cast<std::size_t>(position)];
   if (device.platform() == "cpu") return {dlpack::kCpu, 0};
   if (device.platform() == "cuda") return {dlpack::kCuda, runtime.pjrt_device(device).local_hardware_id()};
-  fail("[to_dlpack] DLPack has no type for {}, which holds {} (at {}); copy the elements with to_host",
-       device.to_string(), to_string(x.aval()), CallSiteScope::current().to_string());
+  fail(
+      "[to_dlpack] DLPack has no type of device for {}, which holds {} (at {}); copy the elements with "
+      "to_host",
+      device.to_string(), to_string(x.aval()), CallSiteScope::current().to_string());
 }
 
 template <class Managed>

@@ -19,24 +19,24 @@ using internal::concrete;
 
 namespace {
 
-/// For a device that may wait in vain for devices of a process that is gone: blocks until `await_for` is
-/// true, and throws the job's error if it never will be. On CPU, collectives end with that error themselves.
-template <class AwaitFor>
-void await_or_fail(const AwaitFor& await_for) {
-  runtime::Runtime& runtime = runtime::Runtime::get();
-  constexpr std::chrono::milliseconds kBetween(100);
-  if (runtime.process_count() == 1 || !runtime.native_collectives()) {
-    while (!await_for(kBetween)) continue;
-    return;
-  }
-  static const watch::TextId what = watch::text("a result");
-  const watch::Doing waiting(watch::Kind::kResult, what, watch::text(CallSiteScope::current()));
-  while (!await_for(kBetween)) runtime.check_healthy(false);
+/// Whether a device may wait in vain for devices of a process that is gone. On CPU, collectives end with the
+/// job's error themselves.
+bool may_wait_in_vain() {
+  const runtime::Runtime& runtime = runtime::Runtime::get();
+  return runtime.process_count() > 1 && runtime.native_collectives();
 }
 
+/// Blocks until `await_for`, which takes a timeout, is true; throws the job's error if it never will be.
+template <class AwaitFor>
+void await_or_fail(const AwaitFor& await_for) {
+  static const watch::TextId what = watch::text("a result");
+  const watch::Doing waiting(watch::Kind::kResult, what, watch::text(CallSiteScope::current()));
+  while (!await_for(std::chrono::milliseconds(100))) runtime::Runtime::get().check_healthy(false);
+}
+
+/// Elsewhere, whoever reads the part waits for it.
 void await_or_fail(const pjrt::Buffer& shard) {
-  const runtime::Runtime& runtime = runtime::Runtime::get();
-  if (runtime.process_count() == 1 || !runtime.native_collectives()) return;  // which reading waits for
+  if (!may_wait_in_vain()) return;
   await_or_fail([&](std::chrono::milliseconds timeout) { return shard.await_for(timeout); });
 }
 
@@ -61,7 +61,9 @@ std::shared_ptr<const pjrt::CopyToHost> begin_copy(const internal::ArrayData& da
 }
 
 void await_copy(const pjrt::CopyToHost& copy) {
-  await_or_fail([&](std::chrono::milliseconds timeout) { return copy.await_for(timeout); });
+  const auto await_for = [&](std::chrono::milliseconds timeout) { return copy.await_for(timeout); };
+  if (may_wait_in_vain()) return await_or_fail(await_for);
+  while (!await_for(std::chrono::hours(1))) continue;
 }
 
 /// The elements of a part, in memory that the host can read and the array keeps.

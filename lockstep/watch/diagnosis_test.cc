@@ -457,7 +457,7 @@ TEST(Difference, IsTheEarliestLaunch_WithTheMinorityLast) {
             "3 launched x at train.cc:x. The programs differ first in line 2: '  x = c' and '  x = x'");
 }
 
-TEST(Difference, OfAsManyProcesses_NamesTheFirstProcessFirst) {
+TEST(Difference, BetweenSidesOfEqualSize_ListsTheFirstProcessFirst) {
   for (const auto& [one, other] : {std::pair("ab", "ac"), {"ac", "ab"}, {"xa", "ax"}, {"ax", "xa"}}) {
     const auto found = find_difference(std::vector{launched(0, one), launched(1, other)});
     ASSERT_TRUE(found);

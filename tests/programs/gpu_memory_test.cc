@@ -76,7 +76,7 @@ LOCKSTEP_CHILD(exchanges_tensors_on_gpus) {
   say("exchanged");
 }
 
-TEST(GpuMemory, TensorsOfDlpack_AreExchangedInTheDevicesMemory) {
+TEST(GpuMemory, DlpackTensors_StayInTheDevicesMemory) {
   const auto result =
       run_processes({.count = 1, .child = "exchanges_tensors_on_gpus", .env = on_gpus()}).at(0);
   EXPECT_EQ(result.exit_code, 0);
@@ -114,7 +114,7 @@ LOCKSTEP_CHILD(copies_while_it_goes_on) {
   say("copied");
 }
 
-TEST(GpuMemory, CopiesToTheHost_AreMadeWhileTheProgramGoesOn) {
+TEST(GpuMemory, CopyToHostAsync_GivesTheElementsToLaterReads) {
   const auto result = run_processes({.count = 1, .child = "copies_while_it_goes_on", .env = on_gpus()}).at(0);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.log, HasSubstr("copied"));
@@ -155,7 +155,7 @@ LOCKSTEP_CHILD(runs_out_of_memory) {
   say("told");
 }
 
-TEST(GpuMemory, AComputationWithoutMemory_SaysWhatIsNeededAndWhatIsInUse) {
+TEST(GpuMemory, AComputationThatDoesNotFit_SaysWhatItNeedsAndWhatIsInUse) {
   testing::Variables env = on_gpus();
   env["GPU_ON_CPU_MEMORY"] = "3145728 4194304";
   const auto result = run_processes({.count = 1, .child = "runs_out_of_memory", .env = env}).at(0);
