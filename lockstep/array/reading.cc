@@ -56,7 +56,10 @@ std::shared_ptr<const pjrt::CopyToHost> begin_copy(const internal::ArrayData& da
         std::make_unique<std::vector<std::shared_ptr<const pjrt::CopyToHost>>>(data.shards.size());
   }
   std::shared_ptr<const pjrt::CopyToHost>& copy = (*data.host_copies)[local];
-  if (copy == nullptr) copy = std::make_shared<const pjrt::CopyToHost>(data.shards[local]);
+  if (copy == nullptr) {
+    copy = std::make_shared<const pjrt::CopyToHost>(
+        runtime::Runtime::get().client().begin_copy_to_host(data.shards[local]));
+  }
   return copy;
 }
 
@@ -83,7 +86,7 @@ void read_part(const internal::ArrayData& data, std::size_t local, void* destina
     return;
   }
   await_or_fail(data.shards[local]);
-  data.shards[local].to_host(destination, bytes);
+  runtime::Runtime::get().client().to_host(data.shards[local], destination, bytes);
 }
 
 }  // namespace

@@ -200,6 +200,13 @@ inline constexpr Option<int> kKeptBlocksMib{
     .help =
         "On CPUs, how many MiB of freed large arrays and temporaries stay with the process for the next ones",
     .page = "slow.md#5-does-the-kernel-clear-memory"};
+inline constexpr Option<int> kPinnedMemoryMib{
+    .argument = "pinned_memory_mib",
+    .variable = "LOCKSTEP_PINNED_MEMORY_MIB",
+    .otherwise = 2048,
+    .least = 0,
+    .help = "On GPUs, the host memory in MiB through which large arrays are copied at the bus's speed",
+    .page = "cuda.md#copies-between-host-and-gpu"};
 inline constexpr Option<int> kUnexpectedMessagesMib{
     .argument = "unexpected_messages_mib",
     .variable = "LOCKSTEP_UNEXPECTED_MESSAGES_MIB",

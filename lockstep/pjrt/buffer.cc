@@ -41,7 +41,7 @@ std::mutex& references_lock(const PJRT_Buffer* buffer) {
 
 /// The plugin makes the layout at the first call, under a lock of its own, and returns a pointer into it:
 /// under our lock, a thread sanitizer sees that too.
-bool is_row_major(const PJRT_Api* api, PJRT_Buffer* buffer) {
+bool has_row_major_layout(const PJRT_Api* api, PJRT_Buffer* buffer) {
   std::lock_guard lock(references_lock(buffer));
   LOCKSTEP_PJRT_ARGS(PJRT_Buffer_GetMemoryLayout_Args, args);
   args.buffer = buffer;
@@ -186,12 +186,13 @@ PJRT_Event* Buffer::begin_copy(void* destination, std::size_t bytes) const {
   return args.event;
 }
 
-CopyToHost::CopyToHost(const Buffer& buffer)
-    : bytes_(std::make_shared<std::vector<char>>(buffer.size_bytes())) {
+CopyToHost::CopyToHost(const Buffer& buffer, std::shared_ptr<void> memory)
+    : memory_(std::move(memory)), size_(buffer.size_bytes()) {
+  if (memory_ == nullptr) memory_ = std::make_shared_for_overwrite<char[]>(size_);
   // The plugin treats a null destination as a query for the size.
-  PJRT_Event* const event = bytes_->empty() ? ready_event(buffer.api_, buffer.buffer_)
-                                            : buffer.begin_copy(bytes_->data(), bytes_->size());
-  ending_ = Ending::of(buffer.api_, event, "computing or copying an array", bytes_);
+  PJRT_Event* const event =
+      size_ == 0 ? ready_event(buffer.api_, buffer.buffer_) : buffer.begin_copy(memory_.get(), size_);
+  ending_ = Ending::of(buffer.api_, event, "computing or copying an array", memory_);
 }
 
 bool CopyToHost::await_for(std::chrono::milliseconds timeout) const { return ending_->await_for(timeout); }
@@ -203,10 +204,12 @@ bool Buffer::is_on_cpu() const {
   return args.is_on_cpu;
 }
 
+bool Buffer::is_row_major() const { return has_row_major_layout(api_, buffer_); }
+
 const void* Buffer::host_pointer() const { return is_on_cpu() ? device_pointer() : nullptr; }
 
 void* Buffer::device_pointer() const {
-  if (!is_row_major(api_, buffer_)) return nullptr;
+  if (!is_row_major()) return nullptr;
   await();
   return unsafe_pointer();
 }

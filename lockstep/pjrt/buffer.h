@@ -82,6 +82,9 @@ class Buffer {
   /// Whether it is in memory that the host can read. Does not block.
   bool is_on_cpu() const;
 
+  /// Whether its elements are dense and row-major on the device. Does not block.
+  bool is_row_major() const;
+
   /// Copies the content to `bytes` bytes at `destination`, dense and row-major, whatever the layout on the
   /// device. Blocks until done. Throws as `await()` does, and unless `bytes` is `size_bytes()`.
   void to_host(void* destination, std::size_t bytes) const;
@@ -154,18 +157,20 @@ class Buffer {
 /// The buffer may be reset, deleted or donated meanwhile, and this object may go.
 class CopyToHost {
  public:
-  /// Begins the copy, once the content is computed. Does not block.
-  explicit CopyToHost(const Buffer& buffer);
+  /// Begins the copy, once the content is computed. Does not block. `memory` has room for it; null: it is
+  /// allocated.
+  explicit CopyToHost(const Buffer& buffer, std::shared_ptr<void> memory = nullptr);
 
   /// Blocks for at most the timeout; whether it is done. Throws the error of the computation or of the copy.
   bool await_for(std::chrono::milliseconds timeout) const;
 
   /// The elements, once it is done.
-  const char* data() const { return bytes_->data(); }
-  std::size_t size() const { return bytes_->size(); }
+  const char* data() const { return static_cast<const char*>(memory_.get()); }
+  std::size_t size() const { return size_; }
 
  private:
-  std::shared_ptr<std::vector<char>> bytes_;
+  std::shared_ptr<void> memory_;
+  std::size_t size_;
   std::shared_ptr<const Ending> ending_;
 };
 

@@ -8,6 +8,7 @@
 #include "lockstep/pjrt/compile_options.h"
 #include "lockstep/pjrt/key_values.h"
 #include "lockstep/pjrt/named_values.h"
+#include "lockstep/pjrt/pinned_memory.h"
 #include "lockstep/pjrt/spare_buffers.h"
 
 namespace lockstep::pjrt {
@@ -25,6 +26,12 @@ PJRT_HostBufferSemantics to_pjrt(HostUse use) {
       return PJRT_HostBufferSemantics_kMutableZeroCopy;
   }
   fail<PjrtError>("[pjrt] unknown use of host memory: {}", static_cast<int>(use));
+}
+
+std::size_t bytes_of(DType dtype, std::span<const std::int64_t> dims) {
+  std::size_t bytes = size_of(dtype);
+  for (const std::int64_t dim : dims) bytes *= static_cast<std::size_t>(dim);
+  return bytes;
 }
 
 struct Held {
@@ -117,6 +124,7 @@ Client::Client(std::shared_ptr<Plugin> plugin, std::unique_ptr<KeyValues> key_va
 
 Client::~Client() {
   spares_.reset();
+  pinned_.reset();
   LOCKSTEP_PJRT_ARGS(PJRT_Client_Destroy_Args, args);
   args.client = client_;
   ignore(api_, api_->PJRT_Client_Destroy(&args));
@@ -165,6 +173,15 @@ std::unique_ptr<Executable> Client::deserialize(std::string_view serialized,
 
 Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const std::int64_t> dims,
                                 const Device& device, HostUse use, std::shared_ptr<void> owner) const {
+  if (pinned_ != nullptr) {
+    const std::size_t bytes = bytes_of(dtype, dims);
+    if (std::shared_ptr<void> copy =
+            bytes < PinnedMemory::kLeastBytes ? nullptr : pinned_->copy_of(data, bytes)) {
+      data = copy.get();
+      use = HostUse::kHeld;
+      owner = std::move(copy);
+    }
+  }
   LOCKSTEP_PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, args);
   args.client = client_;
   args.data = data;
@@ -184,6 +201,26 @@ Buffer Client::buffer_from_host(const void* data, DType dtype, std::span<const s
   }
   destroy(api_, args.done_with_host_buffer);
   return buffer;
+}
+
+void Client::pin_host_memory(std::size_t limit) {
+  pinned_ = std::make_unique<PinnedMemory>(api_, client_, limit);
+}
+
+void Client::to_host(const Buffer& buffer, void* destination, std::size_t bytes) const {
+  const bool by_pieces = pinned_ != nullptr && bytes >= PinnedMemory::kLeastBytes &&
+                         bytes == buffer.size_bytes() && buffer.is_row_major();
+  if (by_pieces) {
+    buffer.await();
+    if (pinned_->to_host(buffer.get(), destination, bytes)) return;
+  }
+  buffer.to_host(destination, bytes);
+}
+
+CopyToHost Client::begin_copy_to_host(const Buffer& buffer) const {
+  const std::size_t bytes = buffer.size_bytes();
+  const bool is_pinned = pinned_ != nullptr && bytes >= PinnedMemory::kLeastBytes;
+  return CopyToHost(buffer, is_pinned ? pinned_->take(bytes) : nullptr);
 }
 
 Buffer Client::view_of_device_memory(void* data, DType dtype, std::span<const std::int64_t> dims,

@@ -27,6 +27,7 @@ struct PJRT_Client;
 
 namespace lockstep::pjrt {
 
+class PinnedMemory;
 class SpareBuffers;
 
 /// A plugin's options by name. The CPU plugin has `cpu_device_count` (std::int64_t, default 1),
@@ -112,6 +113,16 @@ class Client {
                           const Device& device, HostUse use = HostUse::kCopied,
                           std::shared_ptr<void> owner = nullptr) const;
 
+  /// From now on large arrays go to and from devices through pinned host memory, of which at most `limit`
+  /// bytes are held, if the plugin can pin it. Call it before other threads use the client.
+  void pin_host_memory(std::size_t limit);
+
+  /// As buffer.to_host, through pinned memory where that is used.
+  void to_host(const Buffer& buffer, void* destination, std::size_t bytes) const;
+
+  /// Begins a copy of a buffer's content, in pinned memory where that is used. Does not block.
+  CopyToHost begin_copy_to_host(const Buffer& buffer) const;
+
   /// A buffer in memory of `device` that another library owns: dense row-major elements at `data`, which are
   /// computed. No execution writes them. `owner` is released, on any thread, when the buffer and the
   /// executions that read it have ended.
@@ -132,6 +143,7 @@ class Client {
   const PJRT_Api* api_;
   PJRT_Client* client_;
   std::unique_ptr<SpareBuffers> spares_;
+  std::unique_ptr<PinnedMemory> pinned_;  ///< null: not used
   /// The plugin's default compile options, serialized. Taken from an empty program that is compiled at the
   /// first call: debug options that are given replace all defaults of the plugin.
   const std::string& default_options() const;

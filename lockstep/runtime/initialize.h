@@ -130,6 +130,10 @@ struct InitializeOptions {
   /// ones, which the kernel then need not clear (docs/slow.md). 0: none. LOCKSTEP_KEPT_BLOCKS_MIB, 256.
   std::optional<int> kept_blocks_mib;
 
+  /// On GPUs, the host memory in MiB through which arrays of 1 MiB and more are copied at the bus's speed,
+  /// pinned when it is needed and then kept (docs/cuda.md). 0: none. LOCKSTEP_PINNED_MEMORY_MIB, 2048.
+  std::optional<int> pinned_memory_mib;
+
   /// Data that other hosts send to a device before it has come to the operation hold at most so many MiB of
   /// this process's memory, and then wait in the sender (docs/transport.md, "A receiver that is late");
   /// LOCKSTEP_UNEXPECTED_MESSAGES_MIB, 16.
@@ -174,6 +178,7 @@ void for_each_option(InitializeOptions& all, const Visit& visit) {
   visit(all.reproducible_sums, options::kReproducibleSums);
   visit(all.data_tls, options::kDataTls);
   visit(all.kept_blocks_mib, options::kKeptBlocksMib);
+  visit(all.pinned_memory_mib, options::kPinnedMemoryMib);
   visit(all.unexpected_messages_mib, options::kUnexpectedMessagesMib);
   visit(all.log_compiles, options::kLogCompiles);
   visit(all.debug_nans, options::kDebugNans);

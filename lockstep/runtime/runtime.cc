@@ -374,6 +374,8 @@ void Runtime::open_devices() {
     client_ = pjrt::Client::create(plugin, made_of.second,
                                    store() ? key_values_of(*store()) : pjrt::KeyValueCallbacks());
     client_made_of_ = std::move(made_of);
+    const auto pinned = static_cast<std::size_t>(*settings_.options.pinned_memory_mib) << 20;
+    if (pinned > 0 && platform_->copies_pinned_memory()) client_->pin_host_memory(pinned);
   }
   if (*settings_.options.platform != "auto" && client_->platform_name() != *settings_.options.platform) {
     lockstep::fail<InitializationError>(

@@ -5,7 +5,7 @@
 // was given it says on standard error. Of a program for the devices of all processes it runs the replicas
 // that are here. Collectives between processes, as NCCL does them, need a folder that all processes share, which
 // GPU_ON_CPU_FOLDER names; each job makes one of its own in it. GPU_ON_CPU_DIES=1 kills the process while it
-// opens the devices, as a fault of a driver does.
+// opens the devices, as a fault of a driver does. GPU_ON_CPU_CANNOT_MAP=1: no memory of the host can be mapped.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -518,9 +518,50 @@ PJRT_Error* ready_event(PJRT_Buffer_ReadyEvent_Args* args) {
   return told_otherwise(&args->event, &error) ? error : cpu->PJRT_Buffer_ReadyEvent(args);
 }
 
+/// The memory that the "GPU" reads and writes by itself, by its begin; and the bytes that were copied so.
+auto& mapped = *new std::map<uintptr_t, size_t>;
+long long direct_bytes[2] = {};  // to the device, to the host
+
+PJRT_Error* map(PJRT_Client_DmaMap_Args* args) {
+  if (std::getenv("GPU_ON_CPU_CANNOT_MAP") != nullptr)
+    return refuse(PJRT_Error_Code_INTERNAL, "Failed to register host memory");
+  const auto begin = reinterpret_cast<uintptr_t>(args->data);
+  std::lock_guard lock(mutex);
+  for (const auto& [other, size] : mapped)
+    if (begin < other + size && other < begin + args->size) std::abort();  // mapped already
+  mapped[begin] = args->size;
+  return nullptr;
+}
+
+PJRT_Error* unmap(PJRT_Client_DmaUnmap_Args* args) {
+  std::lock_guard lock(mutex);
+  if (mapped.erase(reinterpret_cast<uintptr_t>(args->data)) == 0) std::abort();  // not mapped
+  return nullptr;
+}
+
+/// Whether memory is within what was mapped at once; then its bytes are counted.
+bool is_mapped(const void* memory, size_t size, long long& count) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  std::lock_guard lock(mutex);
+  auto range = mapped.upper_bound(begin);
+  if (range == mapped.begin() || (--range)->first + range->second < begin + size) return false;
+  count += static_cast<long long>(size);
+  return true;
+}
+
 PJRT_Error* to_host_buffer(PJRT_Buffer_ToHostBuffer_Args* args) {
   PJRT_Error* error = nullptr;
-  return told_otherwise(&args->event, &error) ? error : cpu->PJRT_Buffer_ToHostBuffer(args);
+  if (told_otherwise(&args->event, &error)) return error;
+  if (args->dst != nullptr) is_mapped(args->dst, args->dst_size, direct_bytes[1]);
+  return cpu->PJRT_Buffer_ToHostBuffer(args);
+}
+
+PJRT_Error* copy_raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
+  PJRT_Error* error = nullptr;
+  if (told_otherwise(&args->event, &error)) return error;
+  if (!is_mapped(args->dst, static_cast<size_t>(args->transfer_size), direct_bytes[1]))
+    return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "a part of a buffer is copied to memory that is not mapped");
+  return cpu->PJRT_Buffer_CopyRawToHost(args);
 }
 
 /// Addresses in the devices' memory are no addresses for the host, which would crash there.
@@ -568,8 +609,13 @@ PJRT_Error* execute_if_room(PJRT_LoadedExecutable_Execute_Args* args) {
 }
 
 PJRT_Error* buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
-  PJRT_Error* error = full();
-  return error != nullptr ? error : cpu->PJRT_Client_BufferFromHostBuffer(args);
+  if (PJRT_Error* error = full()) return error;
+  size_t bytes = 1;  // at least: an element has some
+  for (size_t i = 0; i < args->num_dims; ++i) bytes *= static_cast<size_t>(args->dims[i]);
+  // The plugin copies by itself what must not be read after the call.
+  if (args->host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall)
+    is_mapped(args->data, bytes, direct_bytes[0]);
+  return cpu->PJRT_Client_BufferFromHostBuffer(args);
 }
 
 PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
@@ -580,6 +626,15 @@ PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
 }
 
 }  // namespace
+
+/// For tests: the bytes that were copied to and from memory that was mapped, and how much is mapped.
+extern "C" void gpu_on_cpu_direct(long long* to_device, long long* to_host, long long* now_mapped) {
+  std::lock_guard lock(mutex);
+  *to_device = direct_bytes[0];
+  *to_host = direct_bytes[1];
+  *now_mapped = 0;
+  for (const auto& [begin, size] : mapped) *now_mapped += static_cast<long long>(size);
+}
 
 extern "C" const PJRT_Api* GetPjrtApi() {
   const char* path = std::getenv("GPU_ON_CPU_BEHIND");
@@ -613,5 +668,8 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table.PJRT_Client_CreateViewOfDeviceBuffer = view_of_device_memory;
   table.PJRT_Buffer_ReadyEvent = ready_event;
   table.PJRT_Buffer_ToHostBuffer = to_host_buffer;
+  table.PJRT_Buffer_CopyRawToHost = copy_raw_to_host;
+  table.PJRT_Client_DmaMap = map;
+  table.PJRT_Client_DmaUnmap = unmap;
   return &table;
 }

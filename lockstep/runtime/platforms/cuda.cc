@@ -170,6 +170,8 @@ class Cuda : public Platform {
     return all;
   }
 
+  bool copies_pinned_memory() const override { return true; }
+
   bool describes(std::string_view topology) const override { return find(topology) != nullptr; }
 
   DescribedDevices describe(const std::string& topology,

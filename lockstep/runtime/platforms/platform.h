@@ -78,6 +78,9 @@ class Platform {
   /// devices; otherwise each device's program calls Lockstep's collectives.
   virtual bool makes_collectives() const { return true; }
 
+  /// Whether the devices copy pinned memory of the host by themselves (Client::pin_host_memory).
+  virtual bool copies_pinned_memory() const { return false; }
+
   /// The compile options of a program, without its devices. `asked` are the user's, which go before the
   /// platform's own.
   pjrt::CompileOptions compile_options(const ir::LoweredProgram& program, const CompilerOptions& asked) const;
