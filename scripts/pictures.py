@@ -75,7 +75,7 @@ def dependencies():
 WORDS = {
     "base": "errors, dtypes, text, files", "watch": "what each process does", "storage": "folders, S3",
     "coordination": "JAX's control plane", "cluster": "launchers detected", "pjrt": "XLA's plugins",
-    "collectives": "data plane on CPUs", "lapack": "decompositions", "onednn": "convolutions", "sorting": "sorting", "sleef": "functions", "threefry": "random words",
+    "collectives": "data plane on CPUs", "lapack": "decompositions", "onednn": "convolutions", "sorting": "sorting", "sleef": "functions", "threefry": "random words", "cuda": "calls from GPUs",
     "program": "Program, primitives",
     "transforms": "grad, vmap", "sharding": "Mesh, partitioner", "runtime": "initialize(), devices",
     "array": "Array, tracing, launch", "tree": "trees of arrays", "ops": "jax.numpy", "random": "random numbers",

@@ -358,13 +358,13 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
   made.counted = cost_of(per_device);
   made.native_collectives = runtime.native_collectives() && mesh.size() > 1;
   if (!runtime.native_collectives()) per_device = transforms::select_edges(std::move(per_device), axes);
-  ir::LoweredProgram program =
-      lower(per_device, {.axes = axes,
-                         .donated = impl->check ? std::vector<bool>(made.donated.size()) : made.donated,
-                         .native_collectives = made.native_collectives,
-                         .for_cpu = !runtime.native_collectives(),
-                         .for_cuda = runtime.platform().name() == std::string_view("cuda"),
-                         .salt = salt});
+  ir::LowerOptions options = {.axes = axes,
+                              .donated = impl->check ? std::vector<bool>(made.donated.size()) : made.donated,
+                              .native_collectives = made.native_collectives,
+                              .for_cpu = !runtime.native_collectives(),
+                              .salt = salt};
+  runtime.set_lowering(options);
+  ir::LoweredProgram program = lower(per_device, options);
   ir::for_each_equation(per_device, [&](const ir::Equation& equation) {
     const bool is_callback =
         equation.primitive == &ir::pure_callback_p() || equation.primitive == &ir::io_callback_p();

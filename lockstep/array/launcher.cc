@@ -158,10 +158,18 @@ void Launcher::launch_replicas(std::span<const Array* const> arguments, const pj
   try {
     executable_->execute_replicas(lists, results, options);
   } catch (const PjrtError&) {
+    for (const Local& local : locals_) rethrow_failed_check(local);
     const std::exception_ptr cause = cause_of_failure(nullptr);
     strand_others(cause);
     std::rethrow_exception(cause);
   }
+}
+
+void Launcher::rethrow_failed_check(const Local& here) const {
+  const auto failed = runtime::take_failed_check(computation_.fingerprint, here.position);
+  if (!failed.cause) return;
+  if (!failed.everywhere) strand_others(failed.cause);
+  std::rethrow_exception(failed.cause);
 }
 
 std::exception_ptr Launcher::cause_of_failure(const Local* here) const {
@@ -195,10 +203,7 @@ void Launcher::launch(std::size_t local, std::span<const Array* const> arguments
   try {
     executable_->execute(std::span<PJRT_Buffer* const>(buffers), *here.device, results, options);
   } catch (const PjrtError&) {
-    if (auto failed = runtime::take_failed_check(computation_.fingerprint, here.position); failed.cause) {
-      if (!failed.everywhere) strand_others(failed.cause);
-      std::rethrow_exception(failed.cause);
-    }
+    rethrow_failed_check(here);
     if (registered_ != nullptr) {
       // XLA hands on the text of a failed collective only; the exception itself waits in the registry.
       auto cause =

@@ -53,6 +53,8 @@ class Launcher {
                   std::span<pjrt::Buffer> results) const;
   /// What to throw for the error that is being handled, of a launch here, or on all devices if it is null.
   std::exception_ptr cause_of_failure(const Local* here) const;
+  /// Throws the error of a call of the host in the last launch on a device here, if there was one.
+  void rethrow_failed_check(const Local& here) const;
   /// Ends the job if other devices wait in collectives for a device that does not reach them.
   void strand_others(const std::exception_ptr& cause) const;
   void launch_replicas(std::span<const Array* const> arguments, const pjrt::ExecuteOptions& options,

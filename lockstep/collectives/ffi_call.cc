@@ -110,7 +110,8 @@ ForEach for_each_of(const XLA_FFI_CallFrame& frame) {
   };
 }
 
-XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const XLA_FFI_CallFrame&)) {
+XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame,
+                               const std::function<void(const XLA_FFI_CallFrame&)>& execute) {
   for (auto* extension = frame.extension_start; extension != nullptr; extension = extension->next) {
     if (extension->type != XLA_FFI_Extension_Metadata) continue;
     XLA_FFI_Metadata& metadata = *reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;

@@ -18,7 +18,8 @@ namespace lockstep::collectives {
 
 /// The implementation of a handler: answers XLA's query for its version at registration; otherwise calls
 /// `execute`, and passes the text of an exception to XLA.
-XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame, void (*execute)(const XLA_FFI_CallFrame&));
+XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame,
+                               const std::function<void(const XLA_FFI_CallFrame&)>& execute);
 
 /// A 64-bit attribute, and a text attribute. These three throw Error if the call does not have it.
 std::int64_t ffi_number(const XLA_FFI_CallFrame& frame, std::string_view name);

@@ -24,14 +24,16 @@
 ///   Array y = lockstep::ffi::ffi_call("scaled", ResultType({8}), {x}, {.attributes = {{"by", 0.5f}}});
 namespace lockstep::ffi {
 
-/// Registers a handler for CPUs. If the handler returns an error or throws, the call that runs the program
-/// throws an Error with that text. Throws Error if another handler has the name; the same handler may be
+/// Registers a handler for a platform, "cpu" or "cuda". For "cuda" its arrays are in the GPU's memory; it
+/// begins its work on the program's stream, `.Ctx<ffi::PlatformStream<cudaStream_t>>()`, and does not wait
+/// for it. If the handler returns an error or throws, the call that runs the program throws an Error with
+/// that text. Throws Error for another platform, and if another handler has the name; the same handler may be
 /// registered again.
 template <XLA_FFI_Error* (*kHandler)(XLA_FFI_CallFrame*)>
-void register_ffi_target(const std::string& name,
+void register_ffi_target(const std::string& name, const std::string& platform = "cpu",
                          std::source_location where = std::source_location::current()) {
   CallSiteScope site(CallSite::from(where));
-  runtime::register_ffi_target(name, [](XLA_FFI_CallFrame* frame) -> XLA_FFI_Error* {
+  runtime::register_ffi_target(name, platform, [](XLA_FFI_CallFrame* frame) -> XLA_FFI_Error* {
     try {
       return kHandler(frame);
     } catch (const std::exception& error) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/base/half.h"
 #include "lockstep/base/named_scope.h"
+#include "lockstep/cuda/solver.h"
 #include "lockstep/program/primitive.h"
 #include "lockstep/program/primitives/dot_general.h"
 #include "lockstep/program/primitives/fft.h"
@@ -163,6 +165,18 @@ std::string mlir_splat(const Scalar& value, DType dtype, const Shape& shape) {
   return fmt::format("dense<{}> : {}", text, mlir_type(dtype, shape));
 }
 
+std::string mlir_layout(std::span<const std::int64_t> minor_to_major) {
+  const std::string numbers = fmt::format("{}", fmt::join(minor_to_major, ", "));
+  return fmt::format("dense<{}> : tensor<{}xindex>",
+                     minor_to_major.size() > 1 ? "[" + numbers + "]" : numbers, minor_to_major.size());
+}
+
+std::string mlir_row_major(std::size_t rank) {
+  std::vector<std::int64_t> order(rank);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return mlir_layout(order);
+}
+
 Lowering::Lowering(const Program& program, const LowerOptions& options)
     : program_(&program),
       num_inputs_(program.inputs.size()),
@@ -171,8 +185,11 @@ Lowering::Lowering(const Program& program, const LowerOptions& options)
       for_cpu_(options.for_cpu),
       for_cuda_(options.for_cuda),
       lapack_(options.for_cpu && options.lapack),
+      host_lapack_(options.for_cuda && options.lapack),
       onednn_(options.for_cpu && options.onednn),
       sleef_(options.for_cpu && options.sleef),
+      solver_(options.for_cuda && options.solver && cuda::has_solver()),
+      cudnn_features_(options.for_cuda ? options.cudnn_features : 0),
       traits_{has_transposes(program), has_loops(program), has_running(program), has_padding(program),
               has_fft(program)},
       donated_(options.donated) {}

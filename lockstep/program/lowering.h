@@ -26,6 +26,11 @@ inline constexpr std::string_view kMlirTokenType = "!stablehlo.token";
 /// "array<i64: 0, 1>".
 std::string mlir_array(std::span<const std::int64_t> values);
 
+/// "dense<[3, 1, 2, 0]> : tensor<4xindex>": a layout, by the dimensions from the minor to the major one.
+std::string mlir_layout(std::span<const std::int64_t> minor_to_major);
+/// That of row-major elements.
+std::string mlir_row_major(std::size_t rank);
+
 /// The text as a string literal.
 std::string mlir_string(std::string_view text);
 
@@ -121,10 +126,14 @@ class Lowering {
 
   using Names = std::vector<std::string>;
 
-  /// Writes a call of a host function: an XLA FFI custom call with results of these types. `config` is the
-  /// text of its attributes, "name = 1 : i64, …"; the program's fingerprint is added as `program`. Its first
-  /// operand is the device's position. A call with an effect is ordered after all previous effects and
-  /// collectives. Throws Error if the platform does not support such calls.
+  /// Writes an XLA FFI custom call, whose operands and results are row-major. `config` is the text of its
+  /// attributes, "name = 1 : i64, …".
+  Names ffi_call(std::string_view target, std::string_view config, const Names& operands, const Names& types,
+                 const Names& result_types, bool effect = false);
+
+  /// Writes a call of a host function: ffi_call with the program's fingerprint as the attribute `program` and
+  /// the device's position as the first operand. A call with an effect is ordered after all previous effects
+  /// and Lockstep's collectives. Throws Error if the platform does not support such calls.
   Names host_call(std::string_view target, std::span<const std::string> operands,
                   std::span<const std::string> operand_types, std::span<const std::string> result_types,
                   std::string_view config, bool effect = true);
@@ -132,15 +141,36 @@ class Lowering {
   bool for_cpu() const { return for_cpu_; }
   bool for_cuda() const { return for_cuda_; }
 
+  /// LowerOptions::cudnn_features.
+  std::int64_t cudnn_features() const { return cudnn_features_; }
+
   /// Of the whole program.
   const CodeTraits& traits() const { return traits_; }
 
   /// Whether the program may call LAPACK: on CPUs, if it is installed.
   bool has_lapack() const { return lapack_ && lapack::is_available(); }
 
+  /// The same, also on GPUs, where matrices are copied to the host and back.
+  bool has_lapack_of_host() const { return has_lapack() || (host_lapack_ && lapack::is_available()); }
+
   /// Writes a call of a LAPACK routine (lockstep/lapack/lapack.h) with all operands and results of the
   /// equation. `config` is the text of further attributes, ", name = 1 : i64, …".
   Names lapack_call(std::string_view routine, const Equation& equation, std::string_view config = "");
+
+  /// Whether the program may call cuSOLVER: on GPUs, if it is installed.
+  bool has_solver() const { return solver_; }
+
+  /// An operand or result of cuSOLVER.
+  struct OfSolver {
+    Aval aval;
+    std::string name = {};   ///< of an operand
+    bool by_columns = true;  ///< a matrix in column-major order, else as the transposed one in it
+  };
+
+  /// Writes a call of a routine of cuSOLVER (lockstep/cuda/solver.h) for matrices that it sees with so many
+  /// rows and columns. The first result is in the place of the first operand.
+  Names solver_call(std::string_view routine, std::int64_t rows, std::int64_t columns,
+                    const std::vector<OfSolver>& operands, const std::vector<OfSolver>& results);
 
   /// Writes a call of the host code with this target, with all operands and results of the equation. `config`
   /// is the text of its attributes.
@@ -239,9 +269,6 @@ class Lowering {
   /// discarded.
   bool joins_chain(const std::function<void()>& write);
   void make_token(const std::string& name);
-  /// Writes a call of host code.
-  Names call(std::string_view target, std::string_view config, const Names& operands, const Names& types,
-             const Names& result_types);
   std::string converted(const std::string& name, DType from, DType to, const Shape& shape);
   Names several(const std::string& name, std::size_t count) const;
 
@@ -249,7 +276,8 @@ class Lowering {
   int loops_ = 0;           // around what is being written
   std::size_t num_inputs_;  // of the whole program
   AxisEnv axes_;
-  bool native_collectives_, for_cpu_, for_cuda_, lapack_, onednn_, sleef_;
+  bool native_collectives_, for_cpu_, for_cuda_, lapack_, host_lapack_, onednn_, sleef_, solver_;
+  std::int64_t cudnn_features_;
   const CodeTraits traits_;
   std::vector<bool> donated_;       // for each of the program's inputs
   bool operand_dies_ = false;       // whether the first operand of the current equation is not used later
@@ -299,7 +327,14 @@ struct LowerOptions {
   /// several updates of one element may be the last (docs/cuda.md).
   bool for_cuda = false;
 
-  /// On CPUs, compute decompositions with LAPACK, if it is installed.
+  /// For CUDA, compute attention by cuDNN where it takes the operands, of heads with at most this many
+  /// features; 0: by XLA. XLA's compiler asks cuDNN for the kernels, which takes a GPU.
+  std::int64_t cudnn_features = 0;
+
+  /// For CUDA, compute decompositions with cuSOLVER, if it is installed.
+  bool solver = false;
+
+  /// Compute decompositions with LAPACK, if it is installed; for CUDA only those that nothing else computes.
   bool lapack = true;
 
   /// On CPUs, compute convolutions and products with oneDNN where it is faster, if it is installed.

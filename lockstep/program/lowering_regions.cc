@@ -2,6 +2,7 @@
 // The parts of Lowering that write programs within programs.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
+#include "lockstep/cuda/solver.h"
 #include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitive.h"
@@ -20,6 +22,14 @@ namespace lockstep::ir {
 namespace {
 
 using Names = Lowering::Names;
+
+/// The dimensions of a type's text, "tensor<4x8xf32>"; 0 for a token.
+std::size_t rank_of(std::string_view type) {
+  std::size_t rank = 0;
+  for (std::size_t i = 1; i < type.size(); ++i)
+    rank += type[i] == 'x' && type[i - 1] >= '0' && type[i - 1] <= '9';
+  return rank;
+}
 
 /// "^bb0(%a: t, %b: u):" and a new line.
 std::string block_head(const Names& arguments, const std::vector<std::string>& types) {
@@ -278,7 +288,7 @@ Names Lowering::barrier(const Names& values, const std::vector<std::string>& typ
 Names Lowering::host_call(std::string_view target, std::span<const std::string> operands,
                           std::span<const std::string> operand_types,
                           std::span<const std::string> result_types, std::string_view config, bool effect) {
-  if (native_collectives_) {
+  if (!for_cpu_ && !for_cuda_) {
     fail(
         "[{}] a program for this platform cannot call the host (at {}); leave debug::print, check_finite and "
         "callbacks out",
@@ -293,15 +303,9 @@ Names Lowering::host_call(std::string_view target, std::span<const std::string> 
     types.emplace_back(kMlirTokenType);
     all_results.emplace_back(kMlirTokenType);
   }
-  const std::string name = fresh();
-  const std::size_t count = all_results.size();
-  line(
-      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
-                  "has_side_effect = {}, backend_config = {{program = {} : i64, {}}}}} : ({}) -> {}{}{}",
-                  name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(names, ", "), target, effect,
-                  static_cast<std::int64_t>(fingerprint_), config, fmt::join(types, ", "),
-                  count == 1 ? "" : "(", fmt::join(all_results, ", "), count == 1 ? "" : ")"));
-  Names results = several(name, count);
+  Names results =
+      ffi_call(target, fmt::format("program = {} : i64, {}", static_cast<std::int64_t>(fingerprint_), config),
+               names, types, all_results, effect);
   if (effect) {
     chain_ = results.back();
     results.pop_back();
@@ -326,19 +330,65 @@ Names Lowering::library_call(std::string_view target, const Equation& equation, 
                              const Names& types, std::string_view config) {
   Names result_types;
   for (std::size_t i = 0; i < equation.outputs.size(); ++i) result_types.push_back(result_type(equation, i));
-  return call(target, config, operands, types, result_types);
+  return ffi_call(target, config, operands, types, result_types);
 }
 
-Names Lowering::call(std::string_view target, std::string_view config, const Names& operands,
-                     const Names& types, const Names& result_types) {
+Names Lowering::ffi_call(std::string_view target, std::string_view config, const Names& operands,
+                         const Names& types, const Names& result_types, bool effect) {
+  // XLA's compiler for CUDA would choose other layouts.
+  const auto layouts = [](const Names& types) {
+    Names all;
+    for (const std::string& type : types) all.push_back(mlir_row_major(rank_of(type)));
+    return fmt::format("[{}]", fmt::join(all, ", "));
+  };
+  const std::string given = for_cuda_ ? fmt::format("operand_layouts = {}, result_layouts = {}, ",
+                                                    layouts(types), layouts(result_types))
+                                      : "";
   const std::string name = fresh();
   const std::size_t count = result_types.size();
   line(
       fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
-                  "backend_config = {{{}}}}} : ({}) -> ({})",
+                  "{}{}backend_config = {{{}}}}} : ({}) -> ({})",
                   name, count == 1 ? "" : fmt::format(":{}", count), fmt::join(operands, ", "), target,
-                  config, fmt::join(types, ", "), fmt::join(result_types, ", ")));
+                  effect ? "has_side_effect = true, " : "", given, config, fmt::join(types, ", "),
+                  fmt::join(result_types, ", ")));
   return several(name, count);
+}
+
+Names Lowering::solver_call(std::string_view routine, std::int64_t rows, std::int64_t columns,
+                            const std::vector<OfSolver>& operands, const std::vector<OfSolver>& results) {
+  const std::size_t batch_rank = operands[0].aval.shape.size() - 2;
+  const auto types = [](const std::vector<OfSolver>& all) {
+    Names names;
+    for (const OfSolver& each : all) names.push_back(mlir_type(each.aval));
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  const auto layouts = [&](const std::vector<OfSolver>& all) {
+    Names names;
+    for (const OfSolver& each : all) {
+      const std::size_t rank = each.aval.shape.size();
+      std::vector<std::int64_t> order(rank);
+      std::iota(order.rbegin(), order.rend(), 0);
+      if (each.by_columns && rank == batch_rank + 2) std::swap(order[0], order[1]);
+      names.push_back(mlir_layout(order));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  Names names;
+  for (const OfSolver& operand : operands) names.push_back(operand.name);
+  const std::string name = fresh();
+  line(
+      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+                  "operand_layouts = [{}], "
+                  "result_layouts = [{}], output_operand_aliases = "
+                  "[#stablehlo.output_operand_alias<output_tuple_indices = [{}], "
+                  "operand_index = 0, operand_tuple_indices = []>], backend_config = {{routine = \"{}\", "
+                  "rows = {} : i64, columns = "
+                  "{} : i64}}}} : ({}) -> ({})",
+                  name, results.size() == 1 ? "" : fmt::format(":{}", results.size()), fmt::join(names, ", "),
+                  cuda::kSolverTarget, layouts(operands), layouts(results), results.size() == 1 ? "" : "0",
+                  routine, rows, columns, types(operands), types(results)));
+  return several(name, results.size());
 }
 
 std::string Lowering::converted(const std::string& name, DType from, DType to, const Shape& shape) {
@@ -355,7 +405,7 @@ Names Lowering::onednn_call(std::string_view config, std::span<const std::pair<s
     types.push_back(mlir_type(taken, aval.shape));
   }
   for (const Aval& result : results) result_types.push_back(mlir_type(DType::kF32, result.shape));
-  Names computed = call(onednn::kOneDnnTarget, config, names, types, result_types);
+  Names computed = ffi_call(onednn::kOneDnnTarget, config, names, types, result_types);
   for (std::size_t i = 0; i < results.size(); ++i)
     computed[i] = converted(computed[i], DType::kF32, results[i].dtype, results[i].shape);
   return computed;
@@ -375,8 +425,8 @@ std::string Lowering::sleef_call(std::string_view function, const Equation& equa
   Names operands;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i)
     operands.push_back(converted(operand(equation, i), result.dtype, dtype, result.shape));
-  const std::string computed = call(sleef::kSleefTarget, fmt::format("function = \"{}\"", function), operands,
-                                    Names(operands.size(), type), {type})
+  const std::string computed = ffi_call(sleef::kSleefTarget, fmt::format("function = \"{}\"", function),
+                                        operands, Names(operands.size(), type), {type})
                                    .front();
   return converted(computed, dtype, result.dtype, result.shape);
 }

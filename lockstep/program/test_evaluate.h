@@ -142,11 +142,8 @@ inline std::unique_ptr<pjrt::Executable> compile(const ir::Program& program, con
   return client().compile(lower(program, options).stablehlo);
 }
 
-/// The program's outputs, on a mesh of one device.
-inline std::vector<HostArray> evaluate(const ir::Program& program, const std::vector<HostArray>& inputs,
-                                       const ir::AxisEnv& axes = {}, bool lapack = true) {
+inline std::vector<HostArray> run(pjrt::Executable& executable, const std::vector<HostArray>& inputs) {
   const pjrt::Device& device = *client().addressable_devices().front();
-  auto executable = compile(program, axes, lapack);
   std::vector<pjrt::Buffer> buffers;
   for (const HostArray& input : inputs) {
     std::vector<char> bytes = to_bytes(input);
@@ -155,12 +152,18 @@ inline std::vector<HostArray> evaluate(const ir::Program& program, const std::ve
   std::vector<pjrt::Buffer*> arguments;
   for (pjrt::Buffer& buffer : buffers) arguments.push_back(&buffer);
   std::vector<HostArray> outputs;
-  for (pjrt::Buffer& buffer : executable->execute(std::span<pjrt::Buffer* const>(arguments), device)) {
+  for (pjrt::Buffer& buffer : executable.execute(std::span<pjrt::Buffer* const>(arguments), device)) {
     std::vector<char> bytes(buffer.size_bytes());
     buffer.to_host(bytes.data(), bytes.size());
     outputs.push_back(from_bytes(buffer.dtype(), buffer.dims(), bytes));
   }
   return outputs;
+}
+
+/// The program's outputs, on a mesh of one device.
+inline std::vector<HostArray> evaluate(const ir::Program& program, const std::vector<HostArray>& inputs,
+                                       const ir::AxisEnv& axes = {}, bool lapack = true) {
+  return run(*compile(program, axes, lapack), inputs);
 }
 
 /// A function of values, to be traced as a program.

@@ -12,15 +12,16 @@ class Plugin;
 
 namespace lockstep::runtime {
 
-/// Registers a user's handler under this name with XLA's CPU compiler: at once, or when the devices are
-/// opened. Throws Error if another handler has the name.
-void register_ffi_target(const std::string& name, XLA_FFI_Error* (*handler)(XLA_FFI_CallFrame*));
+/// Registers a user's handler under this name with XLA's compiler for a platform, "cpu" or "cuda": at once,
+/// or when the devices are opened. Throws Error for another platform, and if another handler has the name.
+void register_ffi_target(const std::string& name, const std::string& platform,
+                         XLA_FFI_Error* (*handler)(XLA_FFI_CallFrame*));
 
-/// Throws Error if no handler has this name.
+/// Throws Error if no handler for the platform of the devices has this name.
 void check_ffi_target(const std::string& name);
 
-/// Registers the handlers that were given before the plugin was opened.
-void open_ffi_targets(pjrt::Plugin& plugin);
+/// Registers the handlers for this platform that were given before the plugin was opened.
+void open_ffi_targets(pjrt::Plugin& plugin, const std::string& platform);
 
 /// An error with this text, for XLA.
 XLA_FFI_Error* ffi_error(XLA_FFI_CallFrame* frame, const char* text);

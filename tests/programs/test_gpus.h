@@ -11,6 +11,7 @@ namespace lockstep::test {
 inline testing::Variables on_gpus() {
   return {{"GPU_ON_CPU_BEHIND", pjrt::find_plugin()},
           {"LOCKSTEP_PJRT_PLUGIN", GPU_ON_CPU_PLUGIN},
+          {"LD_LIBRARY_PATH", CUDA_ON_CPU_FOLDER},
           {"NPROC", "4"}};
 }
 

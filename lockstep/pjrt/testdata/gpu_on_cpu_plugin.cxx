@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu_on_cpu_calls.h"
 #include "gpu_on_cpu_collectives.h"
 #include "gpu_on_cpu_replicas.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
@@ -564,8 +565,7 @@ PJRT_Error* copy_raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
   return cpu->PJRT_Buffer_CopyRawToHost(args);
 }
 
-/// Addresses in the devices' memory are no addresses for the host, which would crash there.
-constexpr uintptr_t kDeviceMemory = uintptr_t{1} << 62;
+using gpu_on_cpu::kDeviceMemory;
 
 PJRT_Error* unsafe_pointer(PJRT_Buffer_UnsafePointer_Args* args) {
   PJRT_Error* error = cpu->PJRT_Buffer_UnsafePointer(args);
@@ -616,6 +616,34 @@ PJRT_Error* buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
   if (args->host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall)
     is_mapped(args->data, bytes, direct_bytes[0]);
   return cpu->PJRT_Client_BufferFromHostBuffer(args);
+}
+
+PJRT_FFI_Extension calls;  // the first in the list, before the CPU plugin's
+
+/// Handlers for CUDA get the devices' addresses and a stream; what else calls the host, the CPU plugin does not have.
+PJRT_Error* register_handler(PJRT_FFI_Register_Handler_Args* args) {
+  if (std::string(args->platform_name, args->platform_name_size) != "CUDA")
+    return refuse(PJRT_Error_Code_INVALID_ARGUMENT, "a handler for another platform than CUDA");
+  PJRT_FFI_Register_Handler_Args behind = *args;
+  behind.platform_name = "HOST";
+  behind.platform_name_size = 4;
+  behind.handler = gpu_on_cpu::on_device(args->handler);
+  for (auto* extension = cpu->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type == PJRT_Extension_Type_FFI)
+      return reinterpret_cast<PJRT_FFI_Extension*>(extension)->register_handler(&behind);
+  }
+  return refuse(PJRT_Error_Code_UNIMPLEMENTED, "the CPU plugin has no calls of the host");
+}
+
+void offer_calls() {
+  for (auto* extension = cpu->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type != PJRT_Extension_Type_FFI) continue;
+    std::memcpy(&calls, extension, std::min(sizeof calls, extension->struct_size));
+    calls.base.struct_size = std::min(sizeof calls, extension->struct_size);
+    calls.base.next = cpu->extension_start;
+    calls.register_handler = register_handler;
+    table.extension_start = &calls.base;
+  }
 }
 
 PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
@@ -671,5 +699,6 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table.PJRT_Buffer_CopyRawToHost = copy_raw_to_host;
   table.PJRT_Client_DmaMap = map;
   table.PJRT_Client_DmaUnmap = unmap;
+  offer_calls();
   return &table;
 }

@@ -6,6 +6,7 @@
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/complex.h"
+#include "lockstep/program/primitives/decompositions_on_gpus.h"
 #include "lockstep/program/primitives/linalg_composed.h"
 #include "lockstep/program/primitives/matrices.h"
 #include "lockstep/program/primitives/rules.h"
@@ -122,9 +123,9 @@ Primitive by_lapack_only(std::string name, const Primitive& (*self)(), JvpRule j
           .zero_padding = ZeroPadding::kCounts,
           .exchange = no_exchange,
           .lower = [name, config](Lowering& out, const Equation& e) -> std::vector<std::string> {
-            if (!out.has_lapack()) {
+            if (!out.has_lapack_of_host()) {
               CallSiteScope here(e.site);
-              fail_without_lapack(name, out.for_cpu());
+              fail_without_lapack(name, out.for_cpu() || out.for_cuda());
             }
             return out.lapack_call(name, e, config(e.params));
           }};
@@ -158,6 +159,8 @@ const Primitive& lu_p() {
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         if (out.has_lapack()) return out.lapack_call("lu", e);
+        if (on_gpus::is_used(out, out.operand_aval(e, 0)))
+          return on_gpus::lu(out, out.operand(e, 0), out.operand_aval(e, 0));
         return composed::lu(out, out.operand(e, 0), out.operand_aval(e, 0));
       },
   };
@@ -192,8 +195,10 @@ const Primitive& svd_p() {
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         if (out.has_lapack()) return out.lapack_call("svd", e, vectors_of(e.params));
-        return out.inlined(composed::svd(out.operand_aval(e, 0), e.params.as<VectorsParams>().vectors),
-                           {out.operand(e, 0)});
+        const bool vectors = e.params.as<VectorsParams>().vectors;
+        if (on_gpus::is_used(out, out.operand_aval(e, 0)))
+          return on_gpus::svd(out, out.operand(e, 0), out.operand_aval(e, 0), vectors);
+        return out.inlined(composed::svd(out.operand_aval(e, 0), vectors), {out.operand(e, 0)});
       },
   };
   return p;
@@ -274,6 +279,8 @@ const Primitive& geqrf_p() {
         no_config);
     p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
       if (out.has_lapack()) return out.lapack_call("geqrf", e);
+      if (on_gpus::is_used(out, out.operand_aval(e, 0)))
+        return on_gpus::geqrf(out, out.operand(e, 0), out.operand_aval(e, 0));
       const std::string both = out.fresh();
       out.line(fmt::format(
           "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
@@ -307,6 +314,10 @@ const Primitive& householder_product_p() {
         no_config);
     p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
       if (out.has_lapack()) return out.lapack_call("householder_product", e);
+      if (on_gpus::is_used(out, out.operand_aval(e, 0)) && out.operand_aval(e, 1).num_elements() > 0) {
+        return {on_gpus::householder_product(out, out.operand(e, 0), out.operand_aval(e, 0),
+                                             out.operand(e, 1), out.operand_aval(e, 1))};
+      }
       return {out.op("stablehlo.custom_call", e,
                      "call_target_name = \"ProductOfElementaryHouseholderReflectors\"")};
     };

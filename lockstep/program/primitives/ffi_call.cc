@@ -120,23 +120,13 @@ const Primitive& ffi_call_p() {
       .exchange = no_exchange,
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         const FfiCallParams& p = params_of(e.params);
-        std::vector<std::string> operands, types, results, names;
+        std::vector<std::string> operands, types, results;
         for (std::size_t i = 0; i < e.inputs.size(); ++i) {
           operands.push_back(out.operand(e, i));
           types.push_back(out.operand_type(e, i));
         }
         for (std::size_t i = 0; i < e.outputs.size(); ++i) results.push_back(out.result_type(e, i));
-        const std::string name = out.fresh();
-        const bool one = results.size() == 1;
-        out.line(
-            fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : "
-                        "i32, backend_config "
-                        "= {{{}}}}} : ({}) -> ({})",
-                        name, one ? "" : fmt::format(":{}", results.size()), fmt::join(operands, ", "),
-                        p.target, p.attributes, fmt::join(types, ", "), fmt::join(results, ", ")));
-        for (std::size_t i = 0; i < results.size(); ++i)
-          names.push_back(one ? name : fmt::format("{}#{}", name, i));
-        return names;
+        return out.ffi_call(p.target, p.attributes, operands, types, results);
       },
   };
   return p;

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/program/lowering.h"
+#include "lockstep/program/primitives/decompositions_on_gpus.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/linalg_composed.h"
 #include "lockstep/program/primitives/matrices.h"
@@ -179,20 +180,28 @@ const Primitive& qr_p() {
         Shape scales = sign.shape;
         scales.push_back(q.shape.back());
         const std::string x_type = mlir_type(x), scales_type = matrix_type(x, scales), q_type = mlir_type(q);
+        const bool by_solver = on_gpus::is_used(out, x);
         const std::string both = out.fresh();
-        out.line(fmt::format(
-            "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
-            out.operand(e, 0), x_type, x_type, scales_type));
-        const std::string reflections[] = {corner(out, both + "#0", x.dtype, x.shape, q.shape), both + "#1"};
+        Lowering::Names factors = {both + "#0", both + "#1"};
+        if (by_solver) {
+          factors = on_gpus::geqrf(out, out.operand(e, 0), x);
+        } else {
+          out.line(fmt::format(
+              "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
+              out.operand(e, 0), x_type, x_type, scales_type));
+        }
+        const std::string reflections[] = {corner(out, factors[0], x.dtype, x.shape, q.shape), factors[1]};
         const std::string reflection_types[] = {q_type, scales_type};
-        const std::string columns = out.op("stablehlo.custom_call", reflections, reflection_types, q_type,
-                                           "call_target_name = \"ProductOfElementaryHouseholderReflectors\"");
+        const std::string columns =
+            by_solver ? on_gpus::householder_product(out, reflections[0], q, factors[1], {x.dtype, scales})
+                      : out.op("stablehlo.custom_call", reflections, reflection_types, q_type,
+                               "call_target_name = \"ProductOfElementaryHouseholderReflectors\"");
         const std::string top =
-            triangle(out, corner(out, both + "#0", x.dtype, x.shape, r.shape), x.dtype, r.shape, "LE");
+            triangle(out, corner(out, factors[0], x.dtype, x.shape, r.shape), x.dtype, r.shape, "LE");
 
         // A reflection with scale 0 is none; each other one turns the sign.
         const std::string none =
-            out.compare("EQ", both + "#1", out.splat(Scalar::of(0.0), x.dtype, scales), x.dtype, scales);
+            out.compare("EQ", factors[1], out.splat(Scalar::of(0.0), x.dtype, scales), x.dtype, scales);
         const std::string kept = out.splat(Scalar::of(1.0), x.dtype, scales),
                           turned = out.splat(Scalar::of(-1.0), x.dtype, scales);
         const std::string signs = out.select(none, kept, turned, x.dtype, scales);
@@ -231,6 +240,7 @@ const Primitive& eigh_p() {
       .lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
         if (out.has_lapack()) return out.lapack_call("eigh", e);
         const Aval &x = out.operand_aval(e, 0), &w = out.result_aval(e, 1);
+        if (on_gpus::is_used(out, x)) return on_gpus::eigh(out, out.operand(e, 0), x);
         const std::string both = out.fresh(), type = mlir_type(x);
         // Lower triangle, sorted, at most 100 sweeps of Jacobi rotations, until the elements off the diagonal
         // are this small.

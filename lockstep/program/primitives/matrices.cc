@@ -115,11 +115,11 @@ std::string triangle(Lowering& out, const std::string& x, DType dtype, const Sha
   return out.select(kept, x, out.splat(Scalar::of(0.0), dtype, shape), dtype, shape);
 }
 
-void fail_without_lapack(std::string_view operation, bool for_cpu) {
+void fail_without_lapack(std::string_view operation, bool may_call) {
   const std::string site = CallSiteScope::current().to_string();
-  if (!for_cpu) {
+  if (!may_call) {
     fail(
-        "[linalg::{}] is computed by LAPACK only, on CPUs, and this program is for other devices (at {}); "
+        "[linalg::{}] is computed by LAPACK only, which programs for these devices cannot call (at {}); "
         "compute it on CPUs",
         operation, site);
   }

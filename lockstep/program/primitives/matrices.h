@@ -55,6 +55,6 @@ std::string triangle(Lowering& out, const std::string& x, DType dtype, const Sha
                      std::string_view direction);
 
 /// Throws the Error of a routine that needs LAPACK, with the user's line.
-[[noreturn]] void fail_without_lapack(std::string_view operation, bool for_cpu);
+[[noreturn]] void fail_without_lapack(std::string_view operation, bool may_call);
 
 }  // namespace lockstep::ir::matrices

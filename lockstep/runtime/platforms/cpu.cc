@@ -68,7 +68,7 @@ class Cpu : public Platform {
     plugin.register_ffi_handler(ir::kDebugTarget, "Host", debug_handler());
     for (const auto& [target, handler] : collectives::collective_handlers())
       plugin.register_ffi_handler(target, "Host", handler);
-    open_ffi_targets(plugin);
+    open_ffi_targets(plugin, name());
     plugin.register_ffi_handler(ir::kCallbackTarget, "Host", callback_handler());
     plugin.register_ffi_handler(lapack::kLapackTarget, "Host", lapack::lapack_handler());
     plugin.register_ffi_handler(onednn::kOneDnnTarget, "Host", onednn::onednn_handler());

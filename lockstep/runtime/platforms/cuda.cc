@@ -7,6 +7,15 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/variables.h"
+#include "lockstep/cuda/host_call.h"
+#include "lockstep/cuda/libraries.h"
+#include "lockstep/cuda/solver.h"
+#include "lockstep/lapack/lapack.h"
+#include "lockstep/program/primitives/callback.h"
+#include "lockstep/program/primitives/debug.h"
+#include "lockstep/runtime/callback_calls.h"
+#include "lockstep/runtime/debug_calls.h"
+#include "lockstep/runtime/ffi_targets.h"
 #include "lockstep/runtime/platforms/platform.h"
 
 namespace lockstep::runtime {
@@ -104,6 +113,14 @@ pjrt::ClientOptions cuda_options(const cluster::Place& place, const Environment&
   return options;
 }
 
+std::int64_t cudnn_features(const pjrt::DeviceDescription& gpu) {
+  const auto found = gpu.attributes.find("compute_capability");
+  const auto* text = found == gpu.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  int major = 0;
+  if (text != nullptr) std::from_chars(text->data(), text->data() + text->size(), major);
+  return major >= 9 ? 256 : major >= 8 ? 128 : 0;
+}
+
 namespace {
 
 /// A GPU's properties from its vendor's data sheet and XLA's own description.
@@ -158,6 +175,15 @@ class Cuda : public Platform {
     });
   }
 
+  void register_handlers(pjrt::Plugin& plugin) const override {
+    cuda::search_as(plugin.library());
+    plugin.register_ffi_handler(cuda::kSolverTarget, "CUDA", cuda::solver_handler());
+    plugin.register_ffi_handler(lapack::kLapackTarget, "CUDA", cuda::on_host<lapack::lapack_handler>());
+    plugin.register_ffi_handler(ir::kDebugTarget, "CUDA", cuda::on_host<debug_handler>());
+    plugin.register_ffi_handler(ir::kCallbackTarget, "CUDA", cuda::on_host<callback_handler>());
+    open_ffi_targets(plugin, name());
+  }
+
   pjrt::ClientOptions client_options(const Settings& settings, const Environment& environment,
                                      const cluster::System& system) const override {
     return cuda_options(settings.place, environment, system);
@@ -168,6 +194,14 @@ class Cuda : public Platform {
     std::vector<int> all(static_cast<std::size_t>(shown));
     std::iota(all.begin(), all.end(), 0);
     return all;
+  }
+
+  void set_lowering(ir::LowerOptions& options, std::span<const pjrt::Device* const> devices) const override {
+    options.for_cuda = true;
+    options.solver = !devices.empty();
+    if (!devices.empty()) options.cudnn_features = 256;
+    for (const pjrt::Device* device : devices)
+      options.cudnn_features = std::min(options.cudnn_features, cudnn_features(device->description()));
   }
 
   bool copies_pinned_memory() const override { return true; }

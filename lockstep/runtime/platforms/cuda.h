@@ -21,4 +21,8 @@ std::optional<int> visible_gpus(const Environment& environment, const cluster::S
 pjrt::ClientOptions cuda_options(const cluster::Place& place, const Environment& environment,
                                  const cluster::System& system = cluster::System::real());
 
+/// LowerOptions::cudnn_features for this GPU, by its compute capability: cuDNN's limits, as JAX has them
+/// (jax/_src/cudnn/fused_attention_stablehlo.py). 0 below 8.0, and if the plugin does not report it.
+std::int64_t cudnn_features(const pjrt::DeviceDescription& gpu);
+
 }  // namespace lockstep::runtime

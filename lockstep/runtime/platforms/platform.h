@@ -85,6 +85,12 @@ class Platform {
   /// platform's own.
   pjrt::CompileOptions compile_options(const ir::LoweredProgram& program, const CompilerOptions& asked) const;
 
+  /// Sets what programs for this platform are lowered to. `devices`: those of this process; empty if they are
+  /// only described.
+  virtual void set_lowering(ir::LowerOptions& options, std::span<const pjrt::Device* const> devices) const {
+    static_cast<void>(options), static_cast<void>(devices);
+  }
+
   /// Whether a topology, as named by the user, belongs to this platform: "v5e:4x4" is a TPU topology.
   virtual bool describes(std::string_view topology) const = 0;
 

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cuda/solver.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/fail.h"
+#include "lockstep/base/find_function.h"
+#include "lockstep/collectives/ffi_call.h"
+#include "lockstep/cuda/libraries.h"
+#include "lockstep/cuda/stream.h"
+#include "xla/ffi/api/c_api.h"
+
+namespace lockstep::cuda {
+namespace {
+
+using Handle = void*;
+
+/// The functions of cusolverDn.h, versions 11 and 12, of one dtype. Enums are int; 0 is success.
+template <class T>
+struct Routines {
+  int (*getrf_size)(Handle, int m, int n, T* a, int lda, int* length);
+  int (*getrf)(Handle, int m, int n, T* a, int lda, T* work, int* pivots, int* info);
+  int (*geqrf_size)(Handle, int m, int n, T* a, int lda, int* length);
+  int (*geqrf)(Handle, int m, int n, T* a, int lda, T* tau, T* work, int length, int* info);
+  int (*orgqr_size)(Handle, int m, int n, int k, const T* a, int lda, const T* tau, int* length);
+  int (*orgqr)(Handle, int m, int n, int k, T* a, int lda, const T* tau, T* work, int length, int* info);
+  int (*syevd_size)(Handle, int jobz, int uplo, int n, const T* a, int lda, const T* w, int* length);
+  int (*syevd)(Handle, int jobz, int uplo, int n, T* a, int lda, T* w, T* work, int length, int* info);
+  int (*gesvdj_size)(Handle, int jobz, int econ, int m, int n, const T* a, int lda, const T* s, const T* u,
+                     int ldu, const T* v, int ldv, int* length, void* params);
+  int (*gesvdj)(Handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv,
+                T* work, int length, int* info, void* params);
+  int (*gesvd_size)(Handle, int m, int n, int* length);
+  int (*gesvd)(Handle, signed char jobu, signed char jobvt, int m, int n, T* a, int lda, T* s, T* u, int ldu,
+               T* vt, int ldvt, T* work, int length, T* rwork, int* info);
+};
+
+constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER
+
+struct Solver {
+  int (*create)(Handle*);
+  int (*set_stream)(Handle, void* stream);
+  int (*create_gesvdj)(void** params);
+  Routines<float> f32;
+  Routines<double> f64;
+
+  template <class T>
+  const Routines<T>& of() const {
+    if constexpr (sizeof(T) == sizeof(float))
+      return f32;
+    else
+      return f64;
+  }
+};
+
+struct FoundSolver {
+  bool is_there = false;
+  Solver solver{};
+  std::string description;
+};
+
+FoundSolver load_solver() {
+  FoundSolver found;
+  void* const library = load_library({"libcusolver.so.12", "libcusolver.so.11"}, found.description);
+  if (library == nullptr) return found;
+  std::string missing;
+  const auto find = [&](auto& function, const char* name) {
+    if (!find_function(library, name, function)) missing = name;
+  };
+  Solver& solver = found.solver;
+  find(solver.create, "cusolverDnCreate");
+  find(solver.set_stream, "cusolverDnSetStream");
+  find(solver.create_gesvdj, "cusolverDnCreateGesvdjInfo");
+#define LOCKSTEP_FIND(name)                                        \
+  find(solver.f32.name, "cusolverDnS" #name);                      \
+  find(solver.f64.name, "cusolverDnD" #name);                      \
+  find(solver.f32.name##_size, "cusolverDnS" #name "_bufferSize"); \
+  find(solver.f64.name##_size, "cusolverDnD" #name "_bufferSize");
+  LOCKSTEP_FIND(getrf)
+  LOCKSTEP_FIND(geqrf)
+  LOCKSTEP_FIND(orgqr)
+  LOCKSTEP_FIND(syevd)
+  LOCKSTEP_FIND(gesvdj)
+  LOCKSTEP_FIND(gesvd)
+#undef LOCKSTEP_FIND
+  if (missing.empty())
+    found.is_there = true;
+  else
+    found.description += " has no " + missing;
+  return found;
+}
+
+const FoundSolver& found() {
+  static const FoundSolver& found = *new FoundSolver(load_solver());
+  return found;
+}
+
+void check(int status, std::string_view what) {
+  if (status != 0) fail("cuSOLVER failed in {}: status {}", what, status);
+}
+
+/// A handle of cuSOLVER for a stream; to make one takes milliseconds, so that it is kept for the next call.
+class HandleFor {
+ public:
+  HandleFor(const Solver& solver, const Stream& stream) : stream_(stream.get()) {
+    {
+      std::lock_guard lock(mutex());
+      std::vector<Handle>& of_stream = idle()[stream_];
+      if (!of_stream.empty()) {
+        handle_ = of_stream.back();
+        of_stream.pop_back();
+        return;
+      }
+    }
+    check(solver.create(&handle_), "cusolverDnCreate");
+    check(solver.set_stream(handle_, stream_), "cusolverDnSetStream");
+  }
+  ~HandleFor() {
+    std::lock_guard lock(mutex());
+    idle()[stream_].push_back(handle_);
+  }
+  HandleFor(const HandleFor&) = delete;
+  HandleFor& operator=(const HandleFor&) = delete;
+
+  Handle get() const { return handle_; }
+
+ private:
+  static std::mutex& mutex() {
+    static auto& mutex = *new std::mutex;
+    return mutex;
+  }
+  static std::map<void*, std::vector<Handle>>& idle() {
+    static auto& all = *new std::map<void*, std::vector<Handle>>;
+    return all;
+  }
+
+  void* stream_;
+  Handle handle_ = nullptr;
+};
+
+/// Memory of the device for the time of a call: the stream's next work may have it.
+class Scratch {
+ public:
+  Scratch(const XLA_FFI_CallFrame& frame, std::size_t bytes)
+      : frame_(frame), bytes_(std::max<std::size_t>(bytes, 1)) {
+    XLA_FFI_DeviceMemory_Allocate_Args args{};
+    args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
+    args.ctx = frame.ctx;
+    args.size = bytes_;
+    args.alignment = 64;
+    if (XLA_FFI_Error* error = frame.api->XLA_FFI_DeviceMemory_Allocate(&args)) {
+      ignore(error);
+      fail("a GPU has no memory left for {} bytes that cuSOLVER needs", bytes_);
+    }
+    data_ = args.data;
+  }
+  ~Scratch() {
+    XLA_FFI_DeviceMemory_Free_Args args{};
+    args.struct_size = XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE;
+    args.ctx = frame_.ctx;
+    args.size = bytes_;
+    args.data = data_;
+    if (XLA_FFI_Error* error = frame_.api->XLA_FFI_DeviceMemory_Free(&args)) ignore(error);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void ignore(XLA_FFI_Error* error) const {
+    XLA_FFI_Error_Destroy_Args args{};
+    args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+    args.error = error;
+    frame_.api->XLA_FFI_Error_Destroy(&args);
+  }
+
+  const XLA_FFI_CallFrame& frame_;
+  std::size_t bytes_;
+  void* data_ = nullptr;
+};
+
+int as_int(std::int64_t size) {
+  if (size > std::numeric_limits<int>::max()) fail("a matrix of {} rows is too large for cuSOLVER", size);
+  return static_cast<int>(size);
+}
+
+/// A call of a routine for all matrices.
+template <class T>
+class Call {
+ public:
+  Call(const XLA_FFI_CallFrame& frame, const Solver& solver)
+      : frame_(frame),
+        routines_(solver.of<T>()),
+        stream_(frame),
+        context_(stream_),
+        handle_(solver, stream_),
+        m_(as_int(collectives::ffi_number(frame, "rows"))),
+        n_(as_int(collectives::ffi_number(frame, "columns"))),
+        k_(std::min(m_, n_)) {
+    const XLA_FFI_Buffer& x = operand(0);
+    for (std::int64_t d = 0; d + 2 < x.rank; ++d) count_ *= x.dims[d];
+  }
+
+  void getrf() {
+    T* const x = result<T>(0);
+    int* const pivots = result<int>(1);
+    const Work work(*this,
+                    [&](int* length) { return routines_.getrf_size(handle_.get(), m_, n_, x, m_, length); });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.getrf(handle_.get(), m_, n_, x + i * m_ * n_, m_, work.memory(), pivots + i * k_,
+                            work.info()),
+            "getrf");
+    }
+    // The rows are exchanged one after the other: on the host that takes no longer than on a GPU.
+    std::vector<int> on_host(static_cast<std::size_t>(count_ * k_)),
+        rows(static_cast<std::size_t>(count_ * m_));
+    stream_.to_host(on_host.data(), pivots, on_host.size() * sizeof(int));
+    stream_.await();
+    for (std::int64_t i = 0; i < count_; ++i) {
+      int *const of = rows.data() + i * m_, *const with = on_host.data() + i * k_;
+      for (int row = 0; row < m_; ++row) of[row] = row;
+      for (int row = 0; row < k_; ++row) std::swap(of[row], of[--with[row]]);
+    }
+    stream_.to_device(pivots, on_host.data(), on_host.size() * sizeof(int));
+    stream_.to_device(result<int>(2), rows.data(), rows.size() * sizeof(int));
+    stream_.await();
+  }
+
+  void geqrf() {
+    T *const x = result<T>(0), *const taus = result<T>(1);
+    const Work work(*this,
+                    [&](int* length) { return routines_.geqrf_size(handle_.get(), m_, n_, x, m_, length); });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.geqrf(handle_.get(), m_, n_, x + i * m_ * n_, m_, taus + i * k_, work.memory(),
+                            work.length(), work.info()),
+            "geqrf");
+    }
+  }
+
+  void orgqr() {
+    T* const x = result<T>(0);
+    const XLA_FFI_Buffer& taus_of = operand(1);
+    const int k = as_int(taus_of.dims[taus_of.rank - 1]);
+    const auto* const taus = static_cast<const T*>(taus_of.data);
+    const Work work(*this, [&](int* length) {
+      return routines_.orgqr_size(handle_.get(), m_, n_, k, x, m_, taus, length);
+    });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.orgqr(handle_.get(), m_, n_, k, x + i * m_ * n_, m_, taus + i * k, work.memory(),
+                            work.length(), work.info()),
+            "orgqr");
+    }
+  }
+
+  void syevd() {
+    T *const x = result<T>(0), *const w = result<T>(1);
+    int* const info = result<int>(2);
+    const Work work(*this, [&](int* length) {
+      return routines_.syevd_size(handle_.get(), kVectors, kLower, n_, x, n_, w, length);
+    });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.syevd(handle_.get(), kVectors, kLower, n_, x + i * n_ * n_, n_, w + i * n_,
+                            work.memory(), work.length(), info + i),
+            "syevd");
+    }
+  }
+
+  void gesvdj(void* params) {
+    T *const x = result<T>(0), *const s = result<T>(1), *const u = result<T>(2), *const v = result<T>(3);
+    int* const info = result<int>(4);
+    const Work work(*this, [&](int* length) {
+      return routines_.gesvdj_size(handle_.get(), kVectors, /*econ=*/1, m_, n_, x, m_, s, u, m_, v, n_,
+                                   length, params);
+    });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.gesvdj(handle_.get(), kVectors, /*econ=*/1, m_, n_, x + i * m_ * n_, m_, s + i * k_,
+                             u + i * m_ * k_, m_, v + i * n_ * k_, n_, work.memory(), work.length(), info + i,
+                             params),
+            "gesvdj");
+    }
+  }
+
+  void gesvd() {
+    T *const x = result<T>(0), *const s = result<T>(1), *const u = result<T>(2), *const vt = result<T>(3);
+    int* const info = result<int>(4);
+    const Work work(*this, [&](int* length) { return routines_.gesvd_size(handle_.get(), m_, n_, length); });
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check(routines_.gesvd(handle_.get(), 'S', 'S', m_, n_, x + i * m_ * n_, m_, s + i * k_, u + i * m_ * k_,
+                            m_, vt + i * n_ * k_, k_, work.memory(), work.length(), nullptr, info + i),
+            "gesvd");
+    }
+  }
+
+ private:
+  /// The memory that a routine works in, and an info for routines whose own is no result.
+  class Work {
+   public:
+    template <class Size>
+    Work(const Call& call, const Size& size)
+        : length_(wanted(size)), memory_(call.frame_, bytes()), info_(call.frame_, 4) {}
+
+    T* memory() const { return memory_.template as<T>(); }
+    int length() const { return length_; }
+    int* info() const { return info_.template as<int>(); }
+
+   private:
+    template <class Size>
+    static int wanted(const Size& size) {
+      int length = 0;
+      check(size(&length), "telling how much memory a routine needs");
+      return length;
+    }
+    std::size_t bytes() const { return static_cast<std::size_t>(length_) * sizeof(T); }
+
+    int length_;
+    Scratch memory_, info_;
+  };
+
+  const XLA_FFI_Buffer& operand(std::int64_t i) const {
+    return *static_cast<const XLA_FFI_Buffer*>(frame_.args.args[i]);
+  }
+  template <class E>
+  E* result(std::int64_t i) const {
+    return static_cast<E*>(static_cast<const XLA_FFI_Buffer*>(frame_.rets.rets[i])->data);
+  }
+
+  const XLA_FFI_CallFrame& frame_;
+  const Routines<T>& routines_;
+  const Stream stream_;
+  const InContextOf context_;
+  const HandleFor handle_;
+  const int m_, n_, k_;
+  std::int64_t count_ = 1;
+};
+
+/// The parameters of gesvdj as they are by default.
+void* gesvdj_defaults(const Solver& solver) {
+  static void* const params = [&] {
+    void* made = nullptr;
+    check(solver.create_gesvdj(&made), "cusolverDnCreateGesvdjInfo");
+    return made;
+  }();
+  return params;
+}
+
+template <class T>
+void run(const XLA_FFI_CallFrame& frame, const Solver& solver) {
+  const std::string_view routine = collectives::ffi_text(frame, "routine");
+  Call<T> call(frame, solver);
+  if (routine == "getrf")
+    call.getrf();
+  else if (routine == "geqrf")
+    call.geqrf();
+  else if (routine == "orgqr")
+    call.orgqr();
+  else if (routine == "syevd")
+    call.syevd();
+  else if (routine == "gesvdj")
+    call.gesvdj(gesvdj_defaults(solver));
+  else if (routine == "gesvd")
+    call.gesvd();
+  else
+    fail("a custom call asks for {} of cuSOLVER, which Lockstep does not call", routine);
+}
+
+void execute(const XLA_FFI_CallFrame& frame) {
+  if (!has_solver())
+    fail("a compiled program calls cuSOLVER, which cannot be loaded here: {}", describe_solver());
+  const auto dtype = static_cast<const XLA_FFI_Buffer*>(frame.args.args[0])->dtype;
+  if (dtype == XLA_FFI_DataType_F64)
+    run<double>(frame, found().solver);
+  else
+    run<float>(frame, found().solver);
+}
+
+XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }
+
+}  // namespace
+
+void* solver_handler() { return reinterpret_cast<void*>(&handler); }
+
+bool has_solver() { return found().is_there; }
+
+std::string describe_solver() { return found().description; }
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of cuSOLVER that Lockstep calls, for the devices of the plugin that looks like CUDA's: OpenBLAS
+// computes them. An address that is not in a device's memory, a wrong stream and other sizes than those that were asked
+// for are errors.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gpu_on_cpu_calls.h"
+
+namespace {
+
+constexpr int kSuccess = 0, kInvalidValue = 3, kInternalError = 7;
+constexpr int kLength = 17;  // of the memory to work in, which OpenBLAS does not need
+
+template <class T>
+T* memory(T* device) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(device) & ~gpu_on_cpu::kDeviceMemory);
+}
+
+template <class... T>
+bool are_on_gpu(const T*... addresses) {
+  return (((reinterpret_cast<std::uintptr_t>(addresses) & gpu_on_cpu::kDeviceMemory) != 0) && ...);
+}
+
+struct Handle {
+  void* stream = nullptr;
+};
+
+bool is_ready(void* handle) {
+  return handle != nullptr && static_cast<Handle*>(handle)->stream == reinterpret_cast<void*>(0x57);
+}
+
+template <class T, class... Arguments>
+int lapack(const char* name, Arguments... arguments) {
+  static void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  const std::string symbol = std::string(sizeof(T) == 4 ? "s" : "d") + name + "_";
+  void* const function = library == nullptr ? nullptr : dlsym(library, symbol.c_str());
+  if (function == nullptr) return kInternalError;
+  reinterpret_cast<void (*)(Arguments...)>(function)(arguments...);
+  return kSuccess;
+}
+
+/// Calls a routine that takes memory to work in, its length, and then what else.
+template <class T, class Call>
+int with_work(const Call& call) {
+  T length = 0;
+  int query = -1;
+  if (const int error = call(&length, &query)) return error;
+  std::vector<T> work(static_cast<std::size_t>(length) + 1024);
+  int size = static_cast<int>(work.size());
+  return call(work.data(), &size);
+}
+
+template <class T>
+int getrf(void* handle, int m, int n, T* a, int lda, T* work, int* pivots, int* info) {
+  if (!is_ready(handle) || !are_on_gpu(a, work, pivots, info)) return kInvalidValue;
+  return lapack<T>("getrf", &m, &n, memory(a), &lda, memory(pivots), memory(info));
+}
+
+template <class T>
+int geqrf(void* handle, int m, int n, T* a, int lda, T* tau, T* work, int length, int* info) {
+  if (!is_ready(handle) || !are_on_gpu(a, tau, work, info) || length != kLength) return kInvalidValue;
+  return with_work<T>([&](T* own, int* size) {
+    return lapack<T>("geqrf", &m, &n, memory(a), &lda, memory(tau), own, size, memory(info));
+  });
+}
+
+template <class T>
+int orgqr(void* handle, int m, int n, int k, T* a, int lda, const T* tau, T* work, int length, int* info) {
+  if (!is_ready(handle) || !are_on_gpu(a, tau, work, info) || length != kLength) return kInvalidValue;
+  return with_work<T>([&](T* own, int* size) {
+    return lapack<T>("orgqr", &m, &n, &k, memory(a), &lda, memory(tau), own, size, memory(info));
+  });
+}
+
+template <class T>
+int syevd(void* handle, int jobz, int uplo, int n, T* a, int lda, T* w, T* work, int length, int* info) {
+  if (!is_ready(handle) || !are_on_gpu(a, w, work, info) || length != kLength || jobz != 1 || uplo != 0)
+    return kInvalidValue;
+  if (std::any_of(memory(a), memory(a) + n * n, [](T x) { return x != x; })) {  // as if it did not converge
+    *memory(info) = 1;
+    return kSuccess;
+  }
+  return with_work<T>([&](T* own, int* size) {
+    return lapack<T>("syev", "V", "L", &n, memory(a), &lda, memory(w), own, size, memory(info), std::size_t{1},
+                     std::size_t{1});
+  });
+}
+
+template <class T>
+int gesvd(void* handle, signed char jobu, signed char jobvt, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* vt,
+          int ldvt, T* work, int length, T*, int* info) {
+  if (!is_ready(handle) || !are_on_gpu(a, s, u, vt, work, info) || length != kLength || jobu != 'S' ||
+      jobvt != 'S' || m < n)
+    return kInvalidValue;
+  return with_work<T>([&](T* own, int* size) {
+    return lapack<T>("gesvd", "S", "S", &m, &n, memory(a), &lda, memory(s), memory(u), &ldu, memory(vt), &ldvt, own,
+                     size, memory(info), std::size_t{1}, std::size_t{1});
+  });
+}
+
+template <class T>
+int gesvdj(void* handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv, T* work,
+           int length, int* info, void* params) {
+  if (!is_ready(handle) || !are_on_gpu(a, s, u, v, work, info) || length != kLength || jobz != 1 || econ != 1 ||
+      params == nullptr)
+    return kInvalidValue;
+  int k = std::min(m, n);
+  std::vector<T> vt(static_cast<std::size_t>(k) * static_cast<std::size_t>(n));
+  const int error = with_work<T>([&](T* own, int* size) {
+    return lapack<T>("gesvd", "S", "S", &m, &n, memory(a), &lda, memory(s), memory(u), &ldu, vt.data(), &k, own, size,
+                     memory(info), std::size_t{1}, std::size_t{1});
+  });
+  for (int row = 0; row < k; ++row)
+    for (int column = 0; column < n; ++column) memory(v)[column + row * ldv] = vt[static_cast<std::size_t>(row + column * k)];
+  return error;
+}
+
+int tell(void* handle, int* length) {
+  *length = kLength;
+  return is_ready(handle) ? kSuccess : kInvalidValue;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cusolverDnCreate(void** handle) {
+  *handle = new Handle;
+  return kSuccess;
+}
+int cusolverDnSetStream(void* handle, void* stream) {
+  static_cast<Handle*>(handle)->stream = stream;
+  return kSuccess;
+}
+int cusolverDnCreateGesvdjInfo(void** params) {
+  *params = new int;
+  return kSuccess;
+}
+
+#define ON_CPU(letter, T)                                                                                            \
+  int cusolverDn##letter##getrf_bufferSize(void* h, int, int, T*, int, int* length) { return tell(h, length); }       \
+  int cusolverDn##letter##getrf(void* h, int m, int n, T* a, int lda, T* work, int* pivots, int* info) {              \
+    return getrf(h, m, n, a, lda, work, pivots, info);                                                               \
+  }                                                                                                                  \
+  int cusolverDn##letter##geqrf_bufferSize(void* h, int, int, T*, int, int* length) { return tell(h, length); }       \
+  int cusolverDn##letter##geqrf(void* h, int m, int n, T* a, int lda, T* tau, T* work, int length, int* info) {       \
+    return geqrf(h, m, n, a, lda, tau, work, length, info);                                                          \
+  }                                                                                                                  \
+  int cusolverDn##letter##orgqr_bufferSize(void* h, int, int, int, const T*, int, const T*, int* length) {            \
+    return tell(h, length);                                                                                          \
+  }                                                                                                                  \
+  int cusolverDn##letter##orgqr(void* h, int m, int n, int k, T* a, int lda, const T* tau, T* work, int length,       \
+                                int* info) {                                                                         \
+    return orgqr(h, m, n, k, a, lda, tau, work, length, info);                                                       \
+  }                                                                                                                  \
+  int cusolverDn##letter##syevd_bufferSize(void* h, int, int, int, const T*, int, const T*, int* length) {            \
+    return tell(h, length);                                                                                          \
+  }                                                                                                                  \
+  int cusolverDn##letter##syevd(void* h, int jobz, int uplo, int n, T* a, int lda, T* w, T* work, int length,         \
+                                int* info) {                                                                         \
+    return syevd(h, jobz, uplo, n, a, lda, w, work, length, info);                                                   \
+  }                                                                                                                  \
+  int cusolverDn##letter##gesvd_bufferSize(void* h, int, int, int* length) { return tell(h, length); }                \
+  int cusolverDn##letter##gesvd(void* h, signed char jobu, signed char jobvt, int m, int n, T* a, int lda, T* s,      \
+                                T* u, int ldu, T* vt, int ldvt, T* work, int length, T* rwork, int* info) {          \
+    return gesvd(h, jobu, jobvt, m, n, a, lda, s, u, ldu, vt, ldvt, work, length, rwork, info);                      \
+  }                                                                                                                  \
+  int cusolverDn##letter##gesvdj_bufferSize(void* h, int, int, int, int, const T*, int, const T*, const T*, int,      \
+                                            const T*, int, int* length, void*) {                                     \
+    return tell(h, length);                                                                                          \
+  }                                                                                                                  \
+  int cusolverDn##letter##gesvdj(void* h, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, \
+                                 int ldv, T* work, int length, int* info, void* params) {                            \
+    return gesvdj(h, jobz, econ, m, n, a, lda, s, u, ldu, v, ldv, work, length, info, params);                       \
+  }
+
+ON_CPU(S, float)
+ON_CPU(D, double)
+
+}  // extern "C"
