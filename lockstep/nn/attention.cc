@@ -28,6 +28,7 @@ struct Attention {
   bool is_causal;
   LocalWindow window;
   double scale;
+  std::optional<AttentionImplementation> implementation;
 
   std::int64_t queries() const { return query.shape()[1]; }
   std::int64_t keys() const { return key.shape()[1]; }
@@ -65,8 +66,19 @@ Array whole(const Attention& a) {
 /// Whether it is one operation, which knows which keys a query sees by their places.
 bool is_one_operation(const Attention& a) {
   const DType dtype = a.query.dtype();
-  return !a.mask && !a.bias && std::min(a.queries(), a.keys()) >= kLeastAsOne && is_floating(dtype) &&
-         a.key.dtype() == dtype && a.value.dtype() == dtype;
+  const bool fits =
+      !a.mask && !a.bias && is_floating(dtype) && a.key.dtype() == dtype && a.value.dtype() == dtype;
+  if (a.implementation == AttentionImplementation::kCudnn) {
+    if (!fits) {
+      fail(
+          "[dot_product_attention] cuDNN cannot compute it, as .implementation asks: expected no mask, no "
+          "bias, "
+          "and query, key and value of one floating dtype{}",
+          ops::at());
+    }
+    return true;
+  }
+  return fits && std::min(a.queries(), a.keys()) >= kLeastAsOne;
 }
 
 Array as_one_operation(const Attention& a, std::int64_t block) {
@@ -77,9 +89,11 @@ Array as_one_operation(const Attention& a, std::int64_t block) {
   std::vector<Aval> avals;
   for (const Array& operand : operands) avals.push_back({operand.dtype(), operand.shape(), false, varying});
   const std::optional<std::int64_t> right = a.is_causal ? 0 : a.window.right;
+  std::optional<std::string> implementation;
+  if (a.implementation) implementation = *a.implementation == AttentionImplementation::kXla ? "xla" : "cudnn";
   return lockstep::internal::emit_nested(transforms::custom_vjp_p(),
                                          ir::OpParams::of(transforms::differentiable_attention(
-                                             avals, {a.scale, block, a.window.left, right})),
+                                             avals, {a.scale, block, a.window.left, right, implementation})),
                                          operands)
       .front();
 }
@@ -120,6 +134,7 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
   for (const std::optional<std::int64_t>& side :
        {options.local_window_size.left, options.local_window_size.right})
     parameters += side ? fmt::format(" {}", *side) : " all";
+  if (options.implementation) parameters += fmt::format(" {}", static_cast<int>(*options.implementation));
   return run_operation(
              "dot_product_attention", parameters, operands,
              [&](std::span<const Array> t) {
@@ -127,8 +142,16 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                auto taken = [&](const std::optional<Array>& given) {
                  return given ? std::optional(*next++) : std::nullopt;
                };
-               Attention a = {t[0], t[1], t[2], {}, {}, {}, options.is_causal, options.local_window_size,
-                              scale};
+               Attention a = {t[0],
+                              t[1],
+                              t[2],
+                              {},
+                              {},
+                              {},
+                              options.is_causal,
+                              options.local_window_size,
+                              scale,
+                              options.implementation};
                a.mask = taken(options.mask);
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);

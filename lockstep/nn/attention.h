@@ -22,6 +22,9 @@ struct LocalWindow {
   bool is_limited() const { return left || right; }
 };
 
+/// What computes attention.
+enum class AttentionImplementation { kXla, kCudnn };
+
 struct AttentionOptions {
   bool is_causal = false;            ///< a query sees only the keys up to its own position
   std::optional<Array> mask = {};    ///< bools that broadcast to [batch, heads, queries, keys]: which query
@@ -38,6 +41,10 @@ struct AttentionOptions {
   /// Integers [batch]: the rows of each example that are no padding, which is at the end. No query sees the
   /// keys beyond key_value_seq_lengths. The results of queries beyond query_seq_lengths are 0.
   std::optional<Array> query_seq_lengths = {}, key_value_seq_lengths = {};
+
+  /// kXla: operations that XLA compiles. kCudnn: cuDNN, with an error where it cannot compute it. By default
+  /// a library where it can (oneDNN on CPUs, cuDNN on NVIDIA GPUs), and otherwise XLA.
+  std::optional<AttentionImplementation> implementation = {};
 };
 
 /// softmax(query keyᵀ * scale) value for each head (jax.nn.dot_product_attention). query is [batch, queries,
@@ -46,9 +53,11 @@ struct AttentionOptions {
 /// head, and so on; keys are not copied. For dtypes narrower than f32 the softmax is computed in f32. The
 /// result has query's shape. A query that sees no key gets the mean of all values.
 ///
-/// From 128 queries and keys on, and without mask and bias, no scores are kept for the derivative. On CPUs
-/// oneDNN computes it in blocks, without those that causality, the window or the lengths hide, where a device
-/// has whole sequences.
+/// From 128 queries and keys on, and without mask and bias, no scores are kept for the derivative, and a
+/// library computes it in blocks, without those that causality, the window or the lengths hide, where a
+/// device has whole sequences: on CPUs oneDNN; on NVIDIA GPUs of compute capability 8.0 or above cuDNN, for
+/// bf16 and f16 and heads whose features are a multiple of 8, at most 128 (256 from 9.0 on), and without a
+/// window to the right.
 ///
 /// With blocks of keys (block_size), no array of size queries * keys exists except the mask and bias that
 /// were given: the softmax is accumulated from the largest score and the sum of exponentials so far. It can
@@ -59,7 +68,8 @@ struct AttentionOptions {
 /// ring_attention instead.
 ///
 /// Throws ShapeError for shapes that do not match, and for a negative block_size or window; DTypeError for
-/// lengths that are not integers.
+/// lengths that are not integers; Error, when it is compiled, if `implementation` is kCudnn and cuDNN cannot
+/// compute it.
 ///
 /// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); Rabe and Staats,
 /// "Self-attention Does Not Need O(n²) Memory" (2021); Dao et al., "FlashAttention" (2022).

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "lockstep/base/call_site.h"
+#include "lockstep/base/fail.h"
 #include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 #include "lockstep/transforms/attention_programs.h"
+#include "lockstep/transforms/cudnn_attention.h"
 #include "lockstep/transforms/inline.h"
 #include "lockstep/transforms/jvp.h"
 #include "lockstep/transforms/nested.h"
@@ -54,11 +57,32 @@ bool has_whole_sequences(const AttentionParams& p) {
          std::ranges::equal(p.program->output_avals(), results, {}, &Aval::shape);
 }
 
+bool is_by_cudnn(const ir::Lowering& out, const AttentionParams& p, DType dtype) {
+  const bool must_be = p.implementation == "cudnn";
+  if (!must_be && (p.implementation || out.cudnn_features() == 0)) return false;
+  std::string why_not;
+  if (!out.for_cuda())
+    why_not = "the program is not compiled for NVIDIA GPUs";
+  else if (out.cudnn_features() == 0)
+    why_not = "XLA's compiler calls it only where there is a GPU, of compute capability 8.0 or above";
+  else if (!has_whole_sequences(p))
+    why_not = "a device has no whole sequences, or no whole groups of heads";
+  else
+    why_not = why_not_cudnn(p, dtype, out.cudnn_features());
+  if (must_be && !why_not.empty()) {
+    fail("[dot_product_attention] cuDNN cannot compute it, as .implementation asks: {} (at {})", why_not,
+         CallSiteScope::current().to_string());
+  }
+  return why_not.empty();
+}
+
 std::vector<std::string> write(ir::Lowering& out, const ir::Equation& e) {
   const auto& p = e.params.as<AttentionParams>();
   const DType dtype = out.operand_aval(e, 0).dtype;
-  if (out.for_cpu() && std::min(p.query_shape[1], p.key_shape[1]) >= kLeastByOneDnn &&
-      out.onednn_takes(dtype, dtype) && onednn::is_available() && has_whole_sequences(p)) {
+  if (is_by_cudnn(out, p, dtype)) return cudnn_attention(out, e);
+  if (out.for_cpu() && p.implementation != "xla" &&
+      std::min(p.query_shape[1], p.key_shape[1]) >= kLeastByOneDnn && out.onednn_takes(dtype, dtype) &&
+      onednn::is_available() && has_whole_sequences(p)) {
     std::vector<std::pair<std::string, Aval>> operands;
     std::vector<Aval> results;
     for (std::size_t i = 0; i < e.inputs.size(); ++i)
@@ -93,7 +117,8 @@ ir::VmapValues batch(const ir::BatchCall& call) {
   }
   ir::VmapValues out{
       emit_nested(call.builder, attention_p(),
-                  ir::OpParams::of(attention_of(avals, {p.scale.real, p.block, p.left, p.right}, p.backward)),
+                  ir::OpParams::of(attention_of(
+                      avals, {p.scale.real, p.block, p.left, p.right, p.implementation}, p.backward)),
                   joined),
       {}};
   for (ir::Value& result : out.outputs) {
@@ -149,7 +174,8 @@ AttentionParams attention_of(const std::vector<Aval>& operands, const Attention&
           attention.block,
           attention.left,
           attention.right,
-          backward};
+          backward,
+          attention.implementation};
 }
 
 CustomVjpParams differentiable_attention(const std::vector<Aval>& operands, const Attention& attention) {

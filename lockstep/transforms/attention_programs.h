@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/program/program.h"
@@ -31,6 +32,9 @@ struct Attention {
 
   /// A query sees keys from `left` places before its own to `right` places after it; none: all on that side.
   std::optional<std::int64_t> left = {}, right = {};
+
+  /// "xla"; "cudnn", with an error where cuDNN cannot compute it; none: a library where it can.
+  std::optional<std::string> implementation = {};
 };
 
 /// Of query, key, value and perhaps lengths: the result, and for each query the logarithm of the sum of its

@@ -101,18 +101,19 @@ struct CustomLinearParams {
 };
 
 /// Attention (lockstep/transforms/attention_programs.h): operands and results as attend's, or with `backward`
-/// as attend_backward's. On CPUs oneDNN computes it where a device has whole sequences after the
-/// partitioning.
+/// as attend_backward's. oneDNN on CPUs and cuDNN on GPUs compute it where a device has whole sequences after
+/// the partitioning.
 const ir::Primitive& attention_p();
 struct AttentionParams {
-  static constexpr std::array<std::string_view, 8> kFields = {
-      "program", "query_shape", "key_shape", "scale", "block", "left", "right", "backward"};
+  static constexpr std::array<std::string_view, 9> kFields = {
+      "program", "query_shape", "key_shape", "scale", "block", "left", "right", "backward", "implementation"};
   ProgramPtr program;
   Shape query_shape, key_shape;  ///< before the partitioning
   ir::Scalar scale;
   std::int64_t block;
   std::optional<std::int64_t> left, right;
   bool backward;
+  std::optional<std::string> implementation;
 };
 
 /// The parameters for these operands, which vary over the same mesh axes.
