@@ -124,8 +124,7 @@ void train(const transformer::Config& config, std::int64_t batch) {
   auto step = ls::jit(
       [&](transformer::Model model, decltype(state) state, Array tokens) {
         const auto loss = [&](const transformer::Model& model, const Array& tokens) {
-          const auto half =
-              ls::tree::map([](const Array& x) { return ls::astype(x, ls::bfloat16); }, model);
+          const auto half = ls::tree::map([](const Array& x) { return ls::astype(x, ls::bfloat16); }, model);
           const Array inputs = ls::slice(tokens, {0, 0}, {batch, config.context});
           const Array labels = ls::slice(tokens, {0, 1}, {batch, config.context + 1});
           return ls::mean(ls::nn::softmax_cross_entropy_with_integer_labels(

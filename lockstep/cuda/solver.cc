@@ -45,12 +45,24 @@ struct Routines {
 
 constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER
 
+/// Of any dtype; null in cuSOLVER before 11.7. A dtype is a cudaDataType.
+struct OfBatches {
+  int (*create_params)(void** params);
+  int (*syev_size)(Handle, void* params, int jobz, int uplo, std::int64_t n, int dtype, const void* a,
+                   std::int64_t lda, int dtype_of_w, const void* w, int computed_in, std::size_t* bytes,
+                   std::size_t* host_bytes, std::int64_t count);
+  int (*syev)(Handle, void* params, int jobz, int uplo, std::int64_t n, int dtype, void* a, std::int64_t lda,
+              int dtype_of_w, void* w, int computed_in, void* work, std::size_t bytes, void* host_work,
+              std::size_t host_bytes, int* info, std::int64_t count);
+};
+
 struct Solver {
   int (*create)(Handle*);
   int (*set_stream)(Handle, void* stream);
   int (*create_gesvdj)(void** params);
   Routines<float> f32;
   Routines<double> f64;
+  OfBatches of_batches;
 
   template <class T>
   const Routines<T>& of() const {
@@ -91,6 +103,11 @@ FoundSolver load_solver() {
   LOCKSTEP_FIND(gesvdj)
   LOCKSTEP_FIND(gesvd)
 #undef LOCKSTEP_FIND
+  const bool batches =
+      find_function(library, "cusolverDnCreateParams", solver.of_batches.create_params) &&
+      find_function(library, "cusolverDnXsyevBatched_bufferSize", solver.of_batches.syev_size) &&
+      find_function(library, "cusolverDnXsyevBatched", solver.of_batches.syev);
+  if (!batches) solver.of_batches = {};
   if (missing.empty())
     found.is_there = true;
   else
@@ -203,6 +220,7 @@ class Call {
   Call(const XLA_FFI_CallFrame& frame, const Solver& solver)
       : frame_(frame),
         routines_(solver.of<T>()),
+        of_batches_(solver.of_batches),
         stream_(frame),
         context_(stream_),
         handle_(solver, stream_),
@@ -267,6 +285,7 @@ class Call {
   void syevd() {
     T *const x = result<T>(0), *const w = result<T>(1);
     int* const info = result<int>(2);
+    if (count_ > 1 && of_batches_.syev != nullptr) return syev_of_batches(x, w, info);
     const Work work(*this, [&](int* length) {
       return routines_.syevd_size(handle_.get(), kVectors, kLower, n_, x, n_, w, length);
     });
@@ -274,6 +293,31 @@ class Call {
       check(routines_.syevd(handle_.get(), kVectors, kLower, n_, x + i * n_ * n_, n_, w + i * n_,
                             work.memory(), work.length(), info + i),
             "syevd");
+    }
+  }
+
+  void syev_of_batches(T* x, T* w, int* info) {
+    constexpr int kDtype = sizeof(T) == sizeof(float) ? 0 : 1;  // CUDA_R_32F, CUDA_R_64F
+    static void* const params = [&] {
+      void* made = nullptr;
+      check(of_batches_.create_params(&made), "cusolverDnCreateParams");
+      return made;
+    }();
+    // cuSOLVER counts elements in 32 bits.
+    const std::int64_t matrix = std::int64_t{n_} * n_,
+                       most = std::max<std::int64_t>(std::numeric_limits<int>::max() / matrix, 1);
+    for (std::int64_t i = 0; i < count_; i += most) {
+      const std::int64_t count = std::min(most, count_ - i);
+      std::size_t bytes = 0, host_bytes = 0;
+      check(of_batches_.syev_size(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_,
+                                  kDtype, w + i * n_, kDtype, &bytes, &host_bytes, count),
+            "telling how much memory syevBatched needs");
+      const Scratch work(frame_, bytes);
+      const auto host_work = std::make_unique_for_overwrite<std::byte[]>(host_bytes);
+      check(of_batches_.syev(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_, kDtype,
+                             w + i * n_, kDtype, work.as<void>(), bytes, host_work.get(), host_bytes,
+                             info + i, count),
+            "syevBatched");
     }
   }
 
@@ -338,6 +382,7 @@ class Call {
 
   const XLA_FFI_CallFrame& frame_;
   const Routines<T>& routines_;
+  const OfBatches& of_batches_;
   const Stream stream_;
   const InContextOf context_;
   const HandleFor handle_;

@@ -17,10 +17,10 @@ namespace lockstep::cuda {
 ///   getrf   x; results x's factors in its place, pivots s32 (from 0), the permutation of rows s32
 ///   geqrf   x; results reflections and triangle in its place, taus
 ///   orgqr   reflections, taus; results their product's columns in their place
-///   syevd   x, whose lower triangle is read; results eigenvectors in its place, eigenvalues, info s32
-///   gesvdj  x; results nothing in its place, singular values, u, v, info s32
-///   gesvd   x of at least as many rows as columns; results nothing in its place, singular values, u, vᵀ,
-///   info s32
+///   syevd   (of several matrices syevBatched, if cuSOLVER has it) x, whose lower triangle is read; results
+///   eigenvectors in its place, eigenvalues, info s32 gesvdj  x; results nothing in its place, singular
+///   values, u, v, info s32 gesvd   x of at least as many rows as columns; results nothing in its place,
+///   singular values, u, vᵀ, info s32
 /// info is not 0 for a matrix for which the routine did not converge; its results are then undefined.
 inline constexpr std::string_view kSolverTarget = "lockstep_cusolver";
 

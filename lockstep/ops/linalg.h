@@ -13,8 +13,8 @@
 /// over devices. Integers and narrow floats are computed in f32. Complex matrices are a DTypeError, shapes
 /// that do not match a ShapeError. On CPUs, LAPACK computes the decompositions if OpenBLAS is installed, on
 /// NVIDIA GPUs cuSOLVER. Otherwise XLA's Cholesky, triangular solve, Householder QR and Jacobi eigenvalue
-/// algorithm are used, and the other functions are composed of them. eig, schur and sqrtm are LAPACK's on CPUs
-/// and GPUs, and otherwise throw an Error. The derivatives are JAX's.
+/// algorithm are used, and the other functions are composed of them. eig, schur and sqrtm are LAPACK's on
+/// CPUs and GPUs, and otherwise throw an Error. The derivatives are JAX's.
 namespace lockstep::linalg {
 
 /// The lower triangular l with x = l lᵀ, for a symmetric positive definite x; NaN if x is not.

@@ -181,6 +181,112 @@ int check_memory() {
   return 0;
 }
 
+double largest_difference(const Array& a, const Array& b) {
+  return ls::max(ls::abs(ls::astype(a, ls::float32) - ls::astype(b, ls::float32))).item<float>();
+}
+
+/// cuDNN's attention and its gradients beside XLA's. Status 77: there is no cuDNN.
+int check_attention() {
+  struct Case {
+    const char* name;
+    ls::nn::AttentionOptions options;
+  };
+  const Array lengths = ls::array({std::int32_t{100}, std::int32_t{0}});
+  const Case cases[] = {{"all keys", {}},
+                        {"causal", {.is_causal = true}},
+                        {"a window", {.is_causal = true, .local_window_size = {31, 0}}},
+                        {"lengths", {.key_value_seq_lengths = lengths}},
+                        {"causal with lengths", {.is_causal = true, .key_value_seq_lengths = lengths}}};
+  for (const ls::DType dtype : {ls::bfloat16, ls::float16}) {
+    const auto random = [&](std::uint64_t seed, std::int64_t rows, std::int64_t heads) {
+      return ls::astype(ls::random::normal(ls::random::key(seed), {2, rows, heads, 64}), dtype);
+    };
+    const Array q = random(1, 384, 8), k = random(2, 384, 4), v = random(3, 384, 4),
+                weights = random(4, 384, 8);
+    for (const Case& each : cases) {
+      using All = std::tuple<Array, Array, Array>;
+      const auto results = [&](ls::nn::AttentionImplementation implementation) {
+        ls::nn::AttentionOptions options = each.options;
+        options.implementation = implementation;
+        const auto attended = [&](const All& x) {
+          return ls::nn::dot_product_attention(std::get<0>(x), std::get<1>(x), std::get<2>(x), options);
+        };
+        const auto [dq, dk, dv] = ls::jit(ls::grad([&](const All& x) {
+          return ls::sum(ls::astype(attended(x) * weights, ls::float32));
+        }))(All(q, k, v));
+        return std::vector<Array>{ls::jit(attended)(All(q, k, v)), dq, dk, dv};
+      };
+      std::vector<Array> by_cudnn;
+      try {
+        by_cudnn = results(ls::nn::AttentionImplementation::kCudnn);
+      } catch (const ls::Error& error) {
+        if (std::string(error.what()).find("only where there is a GPU") != std::string::npos) return 77;
+        throw;
+      }
+      const std::vector<Array> by_xla = results(ls::nn::AttentionImplementation::kXla);
+      for (std::size_t i = 0; i < by_xla.size(); ++i) {
+        // Both round scores' powers and the result to the dtype's 8 or 11 bits.
+        const double size = ls::max(ls::abs(ls::astype(by_xla[i], ls::float32))).item<float>(),
+                     apart = largest_difference(by_cudnn[i], by_xla[i]);
+        expect(apart <= (dtype == ls::bfloat16 ? 0.03 : 0.005) * std::max(size, 1.0),
+               std::string(each.name) + ", " + std::string(ls::name(dtype)) + ", array " + std::to_string(i) +
+                   ": " + std::to_string(apart) + " apart, of " + std::to_string(size));
+      }
+    }
+  }
+  return 0;
+}
+
+/// Calls of the host in order, and decompositions that give their matrices.
+void check_calls() {
+  const Array x = ls::array(numbers<float>(12, 1), {3, 4});
+  std::vector<float> seen;
+  auto f = ls::jit([&](Array x) {
+    for (int i = 0; i < 3; ++i) {
+      x = ls::io_callback(
+          [&](const ls::HostArray& given) {
+            seen.push_back(given.values<float>()[0]);
+            return given;
+          },
+          ls::ResultType({4, 3}), ls::transpose(ls::transpose(x) + 1));
+    }
+    return x;
+  });
+  expect_equal("io_callback", f(ls::transpose(x)), [&] {
+    std::vector<float> wanted = ls::transpose(x).to_host<float>();
+    for (float& value : wanted) value += 3;
+    return wanted;
+  }());
+  expect(seen == std::vector<float>{numbers<float>(1, 1)[0] + 1, numbers<float>(1, 1)[0] + 2,
+                                    numbers<float>(1, 1)[0] + 3},
+         "the order of calls");
+  for (const ls::Shape& shape :
+       {ls::Shape{3, 5, 5}, ls::Shape{64, 48}, ls::Shape{48, 64}, ls::Shape{1100, 1030}}) {
+    const Array a = ls::random::normal(ls::random::key(5), shape, ls::float32);
+    const auto close = [&](const char* name, const Array& again, const Array& given) {
+      const double apart = largest_difference(again, given);
+      expect(apart < 2e-3,
+             std::string(name) + " of " + ls::to_string(shape) + ": " + std::to_string(apart) + " apart");
+    };
+    const auto product = [](const Array& a, const Array& b) {
+      return ls::matmul(a, b, {.precision = ls::Precision::kHighest});
+    };
+    const auto svd = ls::linalg::svd(a);
+    close("svd", product(svd.u * ls::expand_dims(svd.s, -2), svd.vh), a);
+    const auto qr = ls::linalg::qr(a);
+    close("qr", product(qr.q, qr.r), a);
+    const auto lu = ls::linalg::lu(a);
+    close("lu", product(lu.p, product(lu.l, lu.u)), a);
+    if (shape.back() != shape[shape.size() - 2]) continue;
+    const Array symmetric = a + ls::swapaxes(a, -1, -2);
+    const auto eigh = ls::linalg::eigh(symmetric);
+    close("eigh",
+          product(eigh.eigenvectors * ls::expand_dims(eigh.eigenvalues, -2),
+                  ls::swapaxes(eigh.eigenvectors, -1, -2)),
+          symmetric);
+  }
+}
+
 /// Every kind of collective over the devices of all processes, of whole numbers.
 void check_collectives() {
   const std::int64_t n = ls::device_count();
@@ -257,8 +363,8 @@ void diverge() {
   ls::shutdown();
 }
 
-/// A sum over all devices, again and again; process 1 does something else before launch number 50. Process 0 says after
-/// which time it heard of it.
+/// A sum over all devices, again and again; process 1 does something else before launch number 50. Process 0
+/// says after which time it heard of it.
 void with_a_fault(const std::function<void()>& fault) {
   const ls::Mesh mesh = ls::make_mesh({{"i", ls::device_count()}});
   const Array x = ls::make_array_from_process_local_data(
@@ -303,6 +409,10 @@ int main(int argc, char** argv) {
     measure_copies(argc > 2 ? std::atoll(argv[2]) : 512);
   } else if (mode == "memory") {
     status = check_memory();
+  } else if (mode == "attention") {
+    status = check_attention();
+  } else if (mode == "calls") {
+    check_calls();
   } else if (mode == "collectives") {
     check_collectives();
   } else if (mode == "divergence") {

@@ -121,6 +121,17 @@ int gesvdj(void* handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, 
   return error;
 }
 
+/// Of matrices of either dtype, one after the other.
+template <class T>
+int syev_of_batches(void* handle, std::int64_t n, void* a, void* w, void* work, int* info, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const int error = syevd(handle, 1, 0, static_cast<int>(n), static_cast<T*>(a) + i * n * n, static_cast<int>(n),
+                            static_cast<T*>(w) + i * n, static_cast<T*>(work), kLength, info + i);
+    if (error != kSuccess) return error;
+  }
+  return kSuccess;
+}
+
 int tell(void* handle, int* length) {
   *length = kLength;
   return is_ready(handle) ? kSuccess : kInvalidValue;
@@ -141,6 +152,25 @@ int cusolverDnSetStream(void* handle, void* stream) {
 int cusolverDnCreateGesvdjInfo(void** params) {
   *params = new int;
   return kSuccess;
+}
+
+int cusolverDnCreateParams(void** params) {
+  *params = new int;
+  return kSuccess;
+}
+int cusolverDnXsyevBatched_bufferSize(void* handle, void* params, int, int, std::int64_t, int, const void*, std::int64_t, int,
+                                      const void*, int, std::size_t* bytes, std::size_t* host_bytes, std::int64_t) {
+  *bytes = *host_bytes = kLength;
+  return is_ready(handle) && params != nullptr ? kSuccess : kInvalidValue;
+}
+int cusolverDnXsyevBatched(void* handle, void* params, int jobz, int uplo, std::int64_t n, int dtype, void* a,
+                           std::int64_t lda, int dtype_of_w, void* w, int computed_in, void* work, std::size_t bytes,
+                           void* host_work, std::size_t host_bytes, int* info, std::int64_t count) {
+  if (params == nullptr || jobz != 1 || uplo != 0 || lda != n || dtype_of_w != dtype || computed_in != dtype ||
+      host_work == nullptr || bytes != kLength || host_bytes != kLength || count < 2)
+    return kInvalidValue;
+  return dtype == 0 ? syev_of_batches<float>(handle, n, a, w, work, info, count)
+                    : syev_of_batches<double>(handle, n, a, w, work, info, count);
 }
 
 #define ON_CPU(letter, T)                                                                                            \
