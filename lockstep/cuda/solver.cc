@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,17 +61,8 @@ struct Solver {
   int (*create)(Handle*);
   int (*set_stream)(Handle, void* stream);
   int (*create_gesvdj)(void** params);
-  Routines<float> f32;
-  Routines<double> f64;
+  std::tuple<Routines<float>, Routines<double>> routines;
   OfBatches of_batches;
-
-  template <class T>
-  const Routines<T>& of() const {
-    if constexpr (sizeof(T) == sizeof(float))
-      return f32;
-    else
-      return f64;
-  }
 };
 
 struct FoundSolver {
@@ -88,14 +80,15 @@ FoundSolver load_solver() {
     if (!find_function(library, name, function)) missing = name;
   };
   Solver& solver = found.solver;
+  auto& [f32, f64] = solver.routines;
   find(solver.create, "cusolverDnCreate");
   find(solver.set_stream, "cusolverDnSetStream");
   find(solver.create_gesvdj, "cusolverDnCreateGesvdjInfo");
-#define LOCKSTEP_FIND(name)                                        \
-  find(solver.f32.name, "cusolverDnS" #name);                      \
-  find(solver.f64.name, "cusolverDnD" #name);                      \
-  find(solver.f32.name##_size, "cusolverDnS" #name "_bufferSize"); \
-  find(solver.f64.name##_size, "cusolverDnD" #name "_bufferSize");
+#define LOCKSTEP_FIND(name)                                 \
+  find(f32.name, "cusolverDnS" #name);                      \
+  find(f64.name, "cusolverDnD" #name);                      \
+  find(f32.name##_size, "cusolverDnS" #name "_bufferSize"); \
+  find(f64.name##_size, "cusolverDnD" #name "_bufferSize");
   LOCKSTEP_FIND(getrf)
   LOCKSTEP_FIND(geqrf)
   LOCKSTEP_FIND(orgqr)
@@ -219,7 +212,7 @@ class Call {
  public:
   Call(const XLA_FFI_CallFrame& frame, const Solver& solver)
       : frame_(frame),
-        routines_(solver.of<T>()),
+        routines_(std::get<Routines<T>>(solver.routines)),
         of_batches_(solver.of_batches),
         stream_(frame),
         context_(stream_),

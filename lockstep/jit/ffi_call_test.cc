@@ -215,7 +215,7 @@ TEST(FfiCall, AnErrorInAKernel_IsThrownToTheCaller) {
   EXPECT_THAT(text("throws"), HasSubstr("the kernel threw"));
   EXPECT_THAT(text("returns"), HasSubstr("the kernel refuses"));
   EXPECT_THAT(error_of<Error>([] { ffi::ffi_call("nothing", ResultType({2}), {ones({2})}); }),
-              HasSubstr("[ffi_call] there is no kernel \"nothing\" (at "));
+              HasSubstr("[ffi_call] there is no kernel \"nothing\" for cpu (at "));
   ffi::register_ffi_target<kScaled>("scaled");
   EXPECT_THAT(error_of<Error>([] { ffi::register_ffi_target<kRefusing>("scaled"); }),
               HasSubstr("[register_ffi_target] there is another kernel \"scaled\""));

@@ -58,13 +58,10 @@ void decompose(const Array& x, double tolerance) {
 
 LOCKSTEP_CHILD(decomposes_on_gpus) {
   initialize();
-  for (const DType dtype : {DType::kF32, DType::kF64}) {
-    for (const Shape& shape :
-         {Shape{5, 5}, Shape{3, 4, 4}, Shape{2, 6, 3}, Shape{2, 3, 6}, Shape{1, 1}, Shape{2, 2, 7, 5}}) {
-      const Array x = random::normal(random::key(7), shape, dtype);
-      decompose(x, dtype == DType::kF64 ? 1e-10 : 1e-4);
-    }
-  }
+  for (const Shape& shape : {Shape{5, 5}, Shape{3, 4, 4}, Shape{2, 6, 3}, Shape{2, 3, 6}, Shape{1, 1}})
+    decompose(random::normal(random::key(7), shape, DType::kF32), 1e-4);
+  for (const Shape& shape : {Shape{3, 4, 4}, Shape{2, 2, 7, 5}})
+    decompose(random::normal(random::key(7), shape, DType::kF64), 1e-10);
   const std::string text = jit([](Array x) { return linalg::svd(x).u; }).lower(zeros({4, 3})).as_text();
   EXPECT_THAT(text, HasSubstr("lockstep_cusolver"));
   // A matrix of one pair of equal rows; one that is not finite does not converge, and the others do.

@@ -620,7 +620,7 @@ PJRT_Error* buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
 
 PJRT_FFI_Extension calls;  // the first in the list, before the CPU plugin's
 
-/// Handlers for CUDA get the devices' addresses and a stream; what else calls the host, the CPU plugin does not have.
+/// Handlers for CUDA get the addresses of the devices and a stream. Those for other platforms are not called.
 PJRT_Error* register_handler(PJRT_FFI_Register_Handler_Args* args) {
   if (std::string(args->platform_name, args->platform_name_size) != "CUDA")
     return nullptr;

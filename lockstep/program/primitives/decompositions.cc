@@ -279,13 +279,7 @@ const Primitive& geqrf_p() {
         no_config);
     p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
       if (out.has_lapack()) return out.lapack_call("geqrf", e);
-      if (on_gpus::is_used(out, out.operand_aval(e, 0)))
-        return on_gpus::geqrf(out, out.operand(e, 0), out.operand_aval(e, 0));
-      const std::string both = out.fresh();
-      out.line(fmt::format(
-          "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
-          out.operand(e, 0), out.operand_type(e, 0), out.result_type(e, 0), out.result_type(e, 1)));
-      return {both + "#0", both + "#1"};
+      return composed::geqrf(out, out.operand(e, 0), out.operand_aval(e, 0));
     };
     return p;
   }();
@@ -314,12 +308,8 @@ const Primitive& householder_product_p() {
         no_config);
     p.lower = [](Lowering& out, const Equation& e) -> std::vector<std::string> {
       if (out.has_lapack()) return out.lapack_call("householder_product", e);
-      if (on_gpus::is_used(out, out.operand_aval(e, 0)) && out.operand_aval(e, 1).num_elements() > 0) {
-        return {on_gpus::householder_product(out, out.operand(e, 0), out.operand_aval(e, 0),
-                                             out.operand(e, 1), out.operand_aval(e, 1))};
-      }
-      return {out.op("stablehlo.custom_call", e,
-                     "call_target_name = \"ProductOfElementaryHouseholderReflectors\"")};
+      return {composed::householder_product(out, out.operand(e, 0), out.operand_aval(e, 0), out.operand(e, 1),
+                                            out.operand_aval(e, 1))};
     };
     return p;
   }();

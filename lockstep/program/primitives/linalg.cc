@@ -24,8 +24,6 @@ Value solve(const Value& a, const Value& b, bool left_side, bool lower, bool tra
   return lax::triangular_solve(a, b, {left_side, lower, transpose_a, unit_diagonal});
 }
 
-std::string matrix_type(const Aval& like, Shape shape) { return mlir_type(like.dtype, shape); }
-
 /// Text of the leading rows and columns.
 std::string corner(Lowering& out, const std::string& x, DType dtype, const Shape& from, const Shape& to) {
   return out.slice(x, dtype, from, Shape(to.size()), to);
@@ -179,23 +177,10 @@ const Primitive& qr_p() {
         const Aval &q = out.result_aval(e, 0), &r = out.result_aval(e, 1), &sign = out.result_aval(e, 2);
         Shape scales = sign.shape;
         scales.push_back(q.shape.back());
-        const std::string x_type = mlir_type(x), scales_type = matrix_type(x, scales), q_type = mlir_type(q);
-        const bool by_solver = on_gpus::is_used(out, x);
-        const std::string both = out.fresh();
-        Lowering::Names factors = {both + "#0", both + "#1"};
-        if (by_solver) {
-          factors = on_gpus::geqrf(out, out.operand(e, 0), x);
-        } else {
-          out.line(fmt::format(
-              "{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})", both,
-              out.operand(e, 0), x_type, x_type, scales_type));
-        }
-        const std::string reflections[] = {corner(out, factors[0], x.dtype, x.shape, q.shape), factors[1]};
-        const std::string reflection_types[] = {q_type, scales_type};
-        const std::string columns =
-            by_solver ? on_gpus::householder_product(out, reflections[0], q, factors[1], {x.dtype, scales})
-                      : out.op("stablehlo.custom_call", reflections, reflection_types, q_type,
-                               "call_target_name = \"ProductOfElementaryHouseholderReflectors\"");
+        const Aval taus = {x.dtype, scales};
+        const Lowering::Names factors = composed::geqrf(out, out.operand(e, 0), x);
+        const std::string columns = composed::householder_product(
+            out, corner(out, factors[0], x.dtype, x.shape, q.shape), {q.dtype, q.shape}, factors[1], taus);
         const std::string top =
             triangle(out, corner(out, factors[0], x.dtype, x.shape, r.shape), x.dtype, r.shape, "LE");
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/program/primitives/complex.h"
 #include "lockstep/program/primitives/decompositions.h"
+#include "lockstep/program/primitives/decompositions_on_gpus.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/linalg.h"
 #include "lockstep/program/primitives/matrices.h"
@@ -218,6 +219,25 @@ Lowering::Names lu(Lowering& out, const std::string& matrices, const Aval& x) {
         return next;
       });
   return {last[1], last[2], last[3]};
+}
+
+Lowering::Names geqrf(Lowering& out, const std::string& matrices, const Aval& x) {
+  if (on_gpus::is_used(out, x)) return on_gpus::geqrf(out, matrices, x);
+  Shape taus = batch_of(x.shape);
+  taus.push_back(std::min(x.shape[taus.size()], x.shape.back()));
+  const std::string both = out.fresh(), type = mlir_type(x);
+  out.line(
+      fmt::format("{}:2 = \"stablehlo.custom_call\"({}) {{call_target_name = \"Qr\"}} : ({}) -> ({}, {})",
+                  both, matrices, type, type, mlir_type(x.dtype, taus)));
+  return {both + "#0", both + "#1"};
+}
+
+std::string householder_product(Lowering& out, const std::string& reflections, const Aval& x,
+                                const std::string& taus, const Aval& taus_aval) {
+  if (on_gpus::is_used(out, x) && taus_aval.num_elements() > 0)
+    return on_gpus::householder_product(out, reflections, x, taus, taus_aval);
+  return out.op("stablehlo.custom_call", {{reflections, taus}}, {{mlir_type(x), mlir_type(taus_aval)}},
+                mlir_type(x), "call_target_name = \"ProductOfElementaryHouseholderReflectors\"");
 }
 
 }  // namespace lockstep::ir::composed

@@ -16,4 +16,9 @@ Program svd(const Aval& x, bool vectors);
 /// The results of lu_p for the matrices with this name.
 Lowering::Names lu(Lowering& out, const std::string& matrices, const Aval& x);
 
+/// The results of geqrf_p and householder_product_p, by cuSOLVER or by XLA's expansions.
+Lowering::Names geqrf(Lowering& out, const std::string& matrices, const Aval& x);
+std::string householder_product(Lowering& out, const std::string& reflections, const Aval& x,
+                                const std::string& taus, const Aval& taus_aval);
+
 }  // namespace lockstep::ir::composed
