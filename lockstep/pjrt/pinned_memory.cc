@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -73,6 +75,8 @@ struct PinnedMemory::Blocks {
   std::vector<Block> all;
   std::size_t held = 0;
   bool refused = false;  ///< the plugin cannot pin memory
+  int being_read = 0;    ///< copies that devices may still read
+  std::condition_variable read;
 
   /// The smallest free block that has the room and is not more than twice as large.
   void* take_free(std::size_t bytes) {
@@ -147,7 +151,9 @@ PinnedMemory::PinnedMemory(const PJRT_Api* api, PJRT_Client* client, std::size_t
 }
 
 PinnedMemory::~PinnedMemory() {
-  std::lock_guard lock(blocks_->mutex);
+  std::unique_lock lock(blocks_->mutex);
+  // What a device that hangs does not read in this time, it never will.
+  blocks_->read.wait_for(lock, std::chrono::seconds(1), [&] { return blocks_->being_read == 0; });
   for (const Blocks::Block& block : blocks_->all) {
     blocks_->unpin(block);
     if (!block.taken) munmap(block.address, block.bytes);
@@ -166,12 +172,20 @@ std::shared_ptr<void> PinnedMemory::take(std::size_t bytes) {
 }
 
 std::shared_ptr<void> PinnedMemory::copy_of(const void* data, std::size_t bytes) {
-  std::shared_ptr<void> memory = take(bytes);
+  const std::shared_ptr<void> memory = take(bytes);
   if (memory == nullptr) return nullptr;
   for_each_piece(bytes, threads_for(pieces_in(bytes)), [&](std::size_t, std::size_t at, std::size_t size) {
     std::memcpy(static_cast<char*>(memory.get()) + at, static_cast<const char*>(data) + at, size);
   });
-  return memory;
+  {
+    std::lock_guard lock(blocks_->mutex);
+    ++blocks_->being_read;
+  }
+  return {memory.get(), [memory, blocks = blocks_](void*) {
+            std::lock_guard lock(blocks->mutex);
+            --blocks->being_read;
+            blocks->read.notify_all();
+          }};
 }
 
 bool PinnedMemory::to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes) {

@@ -148,7 +148,16 @@ class Compilation {
     const OnHostCores while_others_wait;
     try {
       return client_.compile(program_.stablehlo, options_);
+    } catch (const OutOfMemoryError&) {
+      throw;
     } catch (const PjrtError& refused) {
+      if (program_.stablehlo.find("__cudnn$fmha") != std::string::npos) {
+        fail<PjrtError>(
+            "[jit] {}, whose attention is cuDNN's, is not compiled (at {}): {}; if that is cuDNN's, let XLA "
+            "compute it: "
+            "LOCKSTEP_CUDNN_ATTENTION=0, or .implementation = AttentionImplementation::kXla",
+            name_, CallSiteScope::current().to_string(), refused.what());
+      }
       if (asked_.empty()) throw;
       fail<PjrtError>("[jit] {} is not compiled with compiler_options {} (at {}): {}", name_, asked_,
                       CallSiteScope::current().to_string(), refused.what());

@@ -283,6 +283,32 @@ TEST(Cuda, UnderOpenMpi_EachProcessHasTheGpuOfItsNumberOnTheHost) {
   }
 }
 
+TEST(Cuda, WhatProgramsCall_FollowsTheWeakestGpuAndTheVariables) {
+  const auto gpu = [](pjrt::NamedValue capability) {
+    pjrt::DeviceDescription description;
+    description.attributes["compute_capability"] = std::move(capability);
+    return description;
+  };
+  const auto features = [](const std::vector<pjrt::DeviceDescription>& gpus,
+                           std::map<std::string, std::string> variables = {}) {
+    ir::LowerOptions options;
+    set_libraries(options, gpus, environment(std::move(variables)));
+    EXPECT_TRUE(options.for_cuda);
+    return std::pair(options.cudnn_features, options.solver);
+  };
+  using Pair = std::pair<std::int64_t, bool>;
+  const auto h100 = gpu("9.0"), a10 = gpu("8.6"), t4 = gpu("7.5"), b200 = gpu("10.0");
+  EXPECT_EQ(features({h100}), Pair(256, true));
+  EXPECT_EQ(features({b200, h100}), Pair(256, true));
+  EXPECT_EQ(features({h100, a10}), Pair(128, true));
+  EXPECT_EQ(features({a10, t4}), Pair(0, true));
+  EXPECT_EQ(features({gpu(std::int64_t{9})}), Pair(0, true));
+  EXPECT_EQ(features({pjrt::DeviceDescription()}), Pair(0, true));
+  EXPECT_EQ(features({}), Pair(0, false));
+  EXPECT_EQ(features({h100}, {{"LOCKSTEP_CUDNN_ATTENTION", "0"}}), Pair(0, true));
+  EXPECT_EQ(features({h100}, {{"LOCKSTEP_CUSOLVER", "0"}}), Pair(256, false));
+}
+
 TEST(Cuda, APluginOfAnotherPlatform_IsRefused) {
   // Asked for CPU, the plugin is given the CPU's options, which it does not know.
   auto result = run_processes({.child = "plain_cpu", .env = on_gpus({{"LOCKSTEP_PLATFORM", "cpu"}})})[0];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <ranges>
 
 #include "lockstep/base/fail.h"
 #include "lockstep/cluster/variables.h"
@@ -121,6 +122,18 @@ std::int64_t cudnn_features(const pjrt::DeviceDescription& gpu) {
   return major >= 9 ? 256 : major >= 8 ? 128 : 0;
 }
 
+void set_libraries(ir::LowerOptions& options, std::span<const pjrt::DeviceDescription> gpus,
+                   const Environment& environment) {
+  const auto is_wanted = [&](const char* variable) {
+    return !gpus.empty() && environment.get(variable) != "0";
+  };
+  options.for_cuda = true;
+  options.solver = is_wanted("LOCKSTEP_CUSOLVER");
+  options.cudnn_features = 0;
+  if (is_wanted("LOCKSTEP_CUDNN_ATTENTION"))
+    options.cudnn_features = std::ranges::min(gpus | std::views::transform(cudnn_features));
+}
+
 namespace {
 
 /// A GPU's properties from its vendor's data sheet and XLA's own description.
@@ -197,11 +210,9 @@ class Cuda : public Platform {
   }
 
   void set_lowering(ir::LowerOptions& options, std::span<const pjrt::Device* const> devices) const override {
-    options.for_cuda = true;
-    options.solver = !devices.empty();
-    if (!devices.empty()) options.cudnn_features = 256;
-    for (const pjrt::Device* device : devices)
-      options.cudnn_features = std::min(options.cudnn_features, cudnn_features(device->description()));
+    std::vector<pjrt::DeviceDescription> gpus;
+    for (const pjrt::Device* device : devices) gpus.push_back(device->description());
+    set_libraries(options, gpus, Environment::process());
   }
 
   bool copies_pinned_memory() const override { return true; }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
 #include "lockstep/pjrt/client.h"
+#include "lockstep/program/lowering.h"
 
 namespace lockstep::runtime {
 
@@ -24,5 +26,10 @@ pjrt::ClientOptions cuda_options(const cluster::Place& place, const Environment&
 /// LowerOptions::cudnn_features for this GPU, by its compute capability: cuDNN's limits, as JAX has them
 /// (jax/_src/cudnn/fused_attention_stablehlo.py). 0 below 8.0, and if the plugin does not report it.
 std::int64_t cudnn_features(const pjrt::DeviceDescription& gpu);
+
+/// What programs for these GPUs of this process call: nothing if there are none, because they are only
+/// described. LOCKSTEP_CUDNN_ATTENTION=0 leaves attention to XLA, LOCKSTEP_CUSOLVER=0 decompositions.
+void set_libraries(ir::LowerOptions& options, std::span<const pjrt::DeviceDescription> gpus,
+                   const Environment& environment);
 
 }  // namespace lockstep::runtime
