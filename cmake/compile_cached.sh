@@ -20,5 +20,9 @@ for argument in "$@"; do
   esac
   previous=$argument
 done
-[ -z "$header" ] || rm -f "$output"
+if [ -n "$header" ]; then
+  rm -f "$output"
+  # A precompiled header knows its headers by their contents, with comments: so do the files that -MD names.
+  export CCACHE_DEPEND=1
+fi
 exec "$ccache" "$@"

@@ -12,9 +12,9 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 export CCACHE_DIR=$folder/cache
 precompile() {
-  echo "constexpr int kNumber = $1;" > common.h
+  printf '%s\n' "${2:-}" "constexpr int kNumber = $1;" > common.h
   echo '#include "common.h"' > pch.hxx
-  "$launcher" "$ccache" "$compiler" -std=c++20 -fpch-preprocess -Winvalid-pch -x c++-header -include "$folder/pch.hxx" \
+  "$launcher" "$ccache" "$compiler" -std=c++20 -fpch-preprocess -Winvalid-pch -MD -MF pch.d -x c++-header -include "$folder/pch.hxx" \
     -o pch.hxx.gch -c empty.cc
 }
 echo "" > empty.cc
@@ -27,4 +27,12 @@ for number in 2 3; do
   "$compiler" -std=c++20 -Winvalid-pch -include pch.hxx -DEXPECTED=$number -c use.cc -o use.o ||
     { echo "the precompiled header does not have number $number in it" >&2; exit 1; }
 done
-echo "both changes are in their precompiled headers"
+# A comment is no other code, but the compiler tells by a header's contents whether it was included before.
+for words in first second; do
+  cp -p old.gch pch.hxx.gch
+  precompile 1 "#pragma once // $words"
+  echo '#include "common.h"' > use.cc
+  "$compiler" -std=c++20 -Winvalid-pch -include pch.hxx -c use.cc -o use.o ||
+    { echo "the precompiled header does not have the $words comment in it" >&2; exit 1; }
+done
+echo "all changes are in their precompiled headers"
