@@ -13,105 +13,15 @@
 #include <vector>
 
 #include "lockstep/base/fail.h"
-#include "lockstep/base/find_function.h"
 #include "lockstep/collectives/ffi_call.h"
-#include "lockstep/cuda/libraries.h"
+#include "lockstep/cuda/solver_library.h"
 #include "lockstep/cuda/stream.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace lockstep::cuda {
 namespace {
 
-using Handle = void*;
-
-/// The functions of cusolverDn.h, versions 11 and 12, of one dtype. Enums are int; 0 is success.
-template <class T>
-struct Routines {
-  int (*getrf_size)(Handle, int m, int n, T* a, int lda, int* length);
-  int (*getrf)(Handle, int m, int n, T* a, int lda, T* work, int* pivots, int* info);
-  int (*geqrf_size)(Handle, int m, int n, T* a, int lda, int* length);
-  int (*geqrf)(Handle, int m, int n, T* a, int lda, T* tau, T* work, int length, int* info);
-  int (*orgqr_size)(Handle, int m, int n, int k, const T* a, int lda, const T* tau, int* length);
-  int (*orgqr)(Handle, int m, int n, int k, T* a, int lda, const T* tau, T* work, int length, int* info);
-  int (*syevd_size)(Handle, int jobz, int uplo, int n, const T* a, int lda, const T* w, int* length);
-  int (*syevd)(Handle, int jobz, int uplo, int n, T* a, int lda, T* w, T* work, int length, int* info);
-  int (*gesvdj_size)(Handle, int jobz, int econ, int m, int n, const T* a, int lda, const T* s, const T* u,
-                     int ldu, const T* v, int ldv, int* length, void* params);
-  int (*gesvdj)(Handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv,
-                T* work, int length, int* info, void* params);
-  int (*gesvd_size)(Handle, int m, int n, int* length);
-  int (*gesvd)(Handle, signed char jobu, signed char jobvt, int m, int n, T* a, int lda, T* s, T* u, int ldu,
-               T* vt, int ldvt, T* work, int length, T* rwork, int* info);
-};
-
 constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER
-
-/// Of any dtype; null in cuSOLVER before 11.7. A dtype is a cudaDataType.
-struct OfBatches {
-  int (*create_params)(void** params);
-  int (*syev_size)(Handle, void* params, int jobz, int uplo, std::int64_t n, int dtype, const void* a,
-                   std::int64_t lda, int dtype_of_w, const void* w, int computed_in, std::size_t* bytes,
-                   std::size_t* host_bytes, std::int64_t count);
-  int (*syev)(Handle, void* params, int jobz, int uplo, std::int64_t n, int dtype, void* a, std::int64_t lda,
-              int dtype_of_w, void* w, int computed_in, void* work, std::size_t bytes, void* host_work,
-              std::size_t host_bytes, int* info, std::int64_t count);
-};
-
-struct Solver {
-  int (*create)(Handle*);
-  int (*set_stream)(Handle, void* stream);
-  int (*create_gesvdj)(void** params);
-  std::tuple<Routines<float>, Routines<double>> routines;
-  OfBatches of_batches;
-};
-
-struct FoundSolver {
-  bool is_there = false;
-  Solver solver{};
-  std::string description;
-};
-
-FoundSolver load_solver() {
-  FoundSolver found;
-  void* const library = load_library({"libcusolver.so.12", "libcusolver.so.11"}, found.description);
-  if (library == nullptr) return found;
-  std::string missing;
-  const auto find = [&](auto& function, const char* name) {
-    if (!find_function(library, name, function)) missing = name;
-  };
-  Solver& solver = found.solver;
-  auto& [f32, f64] = solver.routines;
-  find(solver.create, "cusolverDnCreate");
-  find(solver.set_stream, "cusolverDnSetStream");
-  find(solver.create_gesvdj, "cusolverDnCreateGesvdjInfo");
-#define LOCKSTEP_FIND(name)                                 \
-  find(f32.name, "cusolverDnS" #name);                      \
-  find(f64.name, "cusolverDnD" #name);                      \
-  find(f32.name##_size, "cusolverDnS" #name "_bufferSize"); \
-  find(f64.name##_size, "cusolverDnD" #name "_bufferSize");
-  LOCKSTEP_FIND(getrf)
-  LOCKSTEP_FIND(geqrf)
-  LOCKSTEP_FIND(orgqr)
-  LOCKSTEP_FIND(syevd)
-  LOCKSTEP_FIND(gesvdj)
-  LOCKSTEP_FIND(gesvd)
-#undef LOCKSTEP_FIND
-  const bool batches =
-      find_function(library, "cusolverDnCreateParams", solver.of_batches.create_params) &&
-      find_function(library, "cusolverDnXsyevBatched_bufferSize", solver.of_batches.syev_size) &&
-      find_function(library, "cusolverDnXsyevBatched", solver.of_batches.syev);
-  if (!batches) solver.of_batches = {};
-  if (missing.empty())
-    found.is_there = true;
-  else
-    found.description += " has no " + missing;
-  return found;
-}
-
-const FoundSolver& found() {
-  static const FoundSolver& found = *new FoundSolver(load_solver());
-  return found;
-}
 
 void check(int status, std::string_view what) {
   if (status != 0) fail("cuSOLVER failed in {}: status {}", what, status);
@@ -383,15 +293,22 @@ class Call {
   std::int64_t count_ = 1;
 };
 
-/// The parameters of gesvdj as they are by default.
-void* gesvdj_defaults(const Solver& solver) {
-  static void* const params = [&] {
-    void* made = nullptr;
-    check(solver.create_gesvdj(&made), "cusolverDnCreateGesvdjInfo");
-    return made;
-  }();
-  return params;
-}
+/// The parameters of gesvdj as they are by default. A call writes into them.
+class GesvdjParams {
+ public:
+  explicit GesvdjParams(const Solver& solver) : solver_(solver) {
+    check(solver.create_gesvdj(&params_), "cusolverDnCreateGesvdjInfo");
+  }
+  ~GesvdjParams() { solver_.destroy_gesvdj(params_); }
+  GesvdjParams(const GesvdjParams&) = delete;
+  GesvdjParams& operator=(const GesvdjParams&) = delete;
+
+  void* get() const { return params_; }
+
+ private:
+  const Solver& solver_;
+  void* params_ = nullptr;
+};
 
 template <class T>
 void run(const XLA_FFI_CallFrame& frame, const Solver& solver) {
@@ -406,7 +323,7 @@ void run(const XLA_FFI_CallFrame& frame, const Solver& solver) {
   else if (routine == "syevd")
     call.syevd();
   else if (routine == "gesvdj")
-    call.gesvdj(gesvdj_defaults(solver));
+    call.gesvdj(GesvdjParams(solver).get());
   else if (routine == "gesvd")
     call.gesvd();
   else
@@ -414,13 +331,14 @@ void run(const XLA_FFI_CallFrame& frame, const Solver& solver) {
 }
 
 void execute(const XLA_FFI_CallFrame& frame) {
-  if (!has_solver())
+  const Solver* const solver = find_solver();
+  if (solver == nullptr)
     fail("a compiled program calls cuSOLVER, which cannot be loaded here: {}", describe_solver());
   const auto dtype = static_cast<const XLA_FFI_Buffer*>(frame.args.args[0])->dtype;
   if (dtype == XLA_FFI_DataType_F64)
-    run<double>(frame, found().solver);
+    run<double>(frame, *solver);
   else
-    run<float>(frame, found().solver);
+    run<float>(frame, *solver);
 }
 
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ffi_call(*frame, execute); }
@@ -428,9 +346,5 @@ XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return collectives::handle_ff
 }  // namespace
 
 void* solver_handler() { return reinterpret_cast<void*>(&handler); }
-
-bool has_solver() { return found().is_there; }
-
-std::string describe_solver() { return found().description; }
 
 }  // namespace lockstep::cuda

@@ -12,7 +12,7 @@ namespace lockstep::pjrt {
 
 /// Host memory that a GPU reads and writes by itself: its pages are pinned, and the plugin knows them
 /// (PJRT_Client_DmaMap). The plugin copies other memory by way of a buffer of its own, in one thread, one
-/// step after the other: of 512 MiB that was 1.7 GB/s from an H200 and 8.5 GB/s to it.
+/// step after the other: with 512 MiB that was 1.7 GB/s from an H200 and 8.5 GB/s to it.
 ///
 /// Pinning takes longer than copying, so the memory is kept for the next arrays. All functions may be called
 /// from any thread. It must be destroyed before the client, when no copy is under way.

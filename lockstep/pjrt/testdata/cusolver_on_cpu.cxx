@@ -154,6 +154,11 @@ int cusolverDnCreateGesvdjInfo(void** params) {
   return kSuccess;
 }
 
+int cusolverDnDestroyGesvdjInfo(void* params) {
+  delete static_cast<int*>(params);
+  return kSuccess;
+}
+
 int cusolverDnCreateParams(void** params) {
   *params = new int;
   return kSuccess;
