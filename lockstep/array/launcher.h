@@ -11,7 +11,7 @@
 #include "lockstep/array/array.h"
 #include "lockstep/array/lowered_computation.h"
 #include "lockstep/pjrt/executable.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/runtime/launch_agreement.h"
 #include "lockstep/watch/recorder.h"
 

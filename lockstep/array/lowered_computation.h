@@ -11,7 +11,7 @@
 #include "lockstep/collectives/plan.h"
 #include "lockstep/program/cost.h"
 #include "lockstep/program/large_values.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/sharding/mesh.h"
 
 namespace lockstep::internal {

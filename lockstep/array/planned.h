@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/program/program.h"
 #include "lockstep/runtime/plan.h"
 #include "lockstep/sharding/communication.h"

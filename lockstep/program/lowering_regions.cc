@@ -2,7 +2,6 @@
 // The parts of Lowering that write programs within programs.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +9,6 @@
 
 #include "lockstep/base/call_site_reset.h"
 #include "lockstep/base/fail.h"
-#include "lockstep/cuda/solver.h"
 #include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/primitive.h"
@@ -353,42 +351,6 @@ Names Lowering::ffi_call(std::string_view target, std::string_view config, const
                   effect ? "has_side_effect = true, " : "", given, config, fmt::join(types, ", "),
                   fmt::join(result_types, ", ")));
   return several(name, count);
-}
-
-Names Lowering::solver_call(std::string_view routine, std::int64_t rows, std::int64_t columns,
-                            const std::vector<OfSolver>& operands, const std::vector<OfSolver>& results) {
-  const std::size_t batch_rank = operands[0].aval.shape.size() - 2;
-  const auto types = [](const std::vector<OfSolver>& all) {
-    Names names;
-    for (const OfSolver& each : all) names.push_back(mlir_type(each.aval));
-    return fmt::format("{}", fmt::join(names, ", "));
-  };
-  const auto layouts = [&](const std::vector<OfSolver>& all) {
-    Names names;
-    for (const OfSolver& each : all) {
-      const std::size_t rank = each.aval.shape.size();
-      std::vector<std::int64_t> order(rank);
-      std::iota(order.rbegin(), order.rend(), 0);
-      if (each.by_columns && rank == batch_rank + 2) std::swap(order[0], order[1]);
-      names.push_back(mlir_layout(order));
-    }
-    return fmt::format("{}", fmt::join(names, ", "));
-  };
-  Names names;
-  for (const OfSolver& operand : operands) names.push_back(operand.name);
-  const std::string name = fresh();
-  line(
-      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
-                  "operand_layouts = [{}], "
-                  "result_layouts = [{}], output_operand_aliases = "
-                  "[#stablehlo.output_operand_alias<output_tuple_indices = [{}], "
-                  "operand_index = 0, operand_tuple_indices = []>], backend_config = {{routine = \"{}\", "
-                  "rows = {} : i64, columns = "
-                  "{} : i64}}}} : ({}) -> ({})",
-                  name, results.size() == 1 ? "" : fmt::format(":{}", results.size()), fmt::join(names, ", "),
-                  cuda::kSolverTarget, layouts(operands), layouts(results), results.size() == 1 ? "" : "0",
-                  routine, rows, columns, types(operands), types(results)));
-  return several(name, results.size());
 }
 
 std::string Lowering::converted(const std::string& name, DType from, DType to, const Shape& shape) {

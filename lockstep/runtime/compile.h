@@ -9,7 +9,7 @@
 
 #include "lockstep/base/compiler_options.h"
 #include "lockstep/pjrt/executable.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/sharding/mesh.h"
 

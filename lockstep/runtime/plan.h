@@ -16,7 +16,7 @@
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/compiled_program.h"
 #include "lockstep/program/large_values.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/runtime/compile_cache_key.h"
 #include "lockstep/runtime/platforms/platform.h"
 #include "lockstep/sharding/mesh.h"

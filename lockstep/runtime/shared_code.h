@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lockstep/collectives/sealed_bytes.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/runtime/code_tree.h"
 #include "lockstep/runtime/runtime.h"
 #include "lockstep/sharding/mesh.h"

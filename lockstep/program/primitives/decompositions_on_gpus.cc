@@ -5,6 +5,10 @@
 #include <limits>
 #include <numeric>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/cuda/solver.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/matrices.h"
 #include "lockstep/program/primitives/shape.h"
@@ -13,14 +17,21 @@ namespace lockstep::ir::on_gpus {
 namespace {
 
 using Names = Lowering::Names;
-using Of = Lowering::OfSolver;
+
+/// An operand or result of cuSOLVER.
+struct Of {
+  Aval aval;
+  std::string name = {};   ///< of an operand
+  bool by_columns = true;  ///< a matrix in column-major order, else the transposed one is in it
+};
 
 /// Larger matrices are decomposed by QR iterations, as in JAX, because Jacobi's take longer.
 constexpr std::int64_t kMostByJacobi = 1024;
 
 struct Sizes {
   explicit Sizes(const Aval& x)
-      : batch(matrices::batch_of(x.shape)),
+      : shape(x.shape),
+        batch(matrices::batch_of(x.shape)),
         m(x.shape[batch.size()]),
         n(x.shape.back()),
         k(std::min(m, n)),
@@ -28,21 +39,60 @@ struct Sizes {
 
   /// A vector for each matrix; a number for each.
   Aval vector(std::int64_t size, DType of) const {
-    Shape shape = batch;
-    shape.push_back(size);
-    return {of, shape};
+    Shape all = batch;
+    all.push_back(size);
+    return {of, all};
   }
   Aval number() const { return {DType::kI32, batch}; }
   Aval matrix(std::int64_t rows, std::int64_t columns) const {
-    Shape shape = batch;
-    shape.insert(shape.end(), {rows, columns});
-    return {dtype, shape};
+    return {dtype, matrices::with_matrix(shape, rows, columns)};
   }
 
-  Shape batch;
+  Shape shape, batch;
   std::int64_t m, n, k;
   DType dtype;
 };
+
+std::string types_of(const std::vector<Of>& all) {
+  Names names;
+  for (const Of& each : all) names.push_back(mlir_type(each.aval));
+  return fmt::format("({})", fmt::join(names, ", "));
+}
+
+std::string layouts_of(const std::vector<Of>& all, std::size_t rank_of_matrices) {
+  Names names;
+  for (const Of& each : all) {
+    std::vector<std::int64_t> order(each.aval.shape.size());
+    std::iota(order.rbegin(), order.rend(), 0);
+    if (each.by_columns && order.size() == rank_of_matrices) std::swap(order[0], order[1]);
+    names.push_back(mlir_layout(order));
+  }
+  return fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+/// Writes a call of a routine of cuSOLVER (lockstep/cuda/solver.h) for matrices that it sees with so many
+/// rows and columns. The first result is in the place of the first operand.
+Names solver_call(Lowering& out, std::string_view routine, std::int64_t rows, std::int64_t columns,
+                  const std::vector<Of>& operands, const std::vector<Of>& results) {
+  const std::size_t rank = operands[0].aval.shape.size();
+  const bool one = results.size() == 1;
+  Names names, all;
+  for (const Of& operand : operands) names.push_back(operand.name);
+  const std::string name = out.fresh();
+  out.line(
+      fmt::format("{}{} = \"stablehlo.custom_call\"({}) {{call_target_name = \"{}\", api_version = 4 : i32, "
+                  "operand_layouts = {}, "
+                  "result_layouts = {}, output_operand_aliases = "
+                  "[#stablehlo.output_operand_alias<output_tuple_indices = [{}], "
+                  "operand_index = 0, operand_tuple_indices = []>], backend_config = {{routine = \"{}\", "
+                  "rows = {} : i64, "
+                  "columns = {} : i64}}}} : {} -> {}",
+                  name, one ? "" : fmt::format(":{}", results.size()), fmt::join(names, ", "),
+                  cuda::kSolverTarget, layouts_of(operands, rank), layouts_of(results, rank), one ? "" : "0",
+                  routine, rows, columns, types_of(operands), types_of(results)));
+  for (std::size_t i = 0; i < results.size(); ++i) all.push_back(one ? name : fmt::format("{}#{}", name, i));
+  return all;
+}
 
 /// The values with these names and avals, or NaN for matrices of which the info is not 0.
 Names converged(Lowering& out, Names names, std::vector<Aval> avals, const std::string& info,
@@ -68,14 +118,14 @@ bool is_used(const Lowering& out, const Aval& x) { return out.has_solver() && x.
 
 Names lu(Lowering& out, const std::string& x, const Aval& aval) {
   const Sizes size(aval);
-  return out.solver_call("getrf", size.m, size.n, {{aval, x}},
-                         {{aval}, {size.vector(size.k, DType::kI32)}, {size.vector(size.m, DType::kI32)}});
+  return solver_call(out, "getrf", size.m, size.n, {{aval, x}},
+                     {{aval}, {size.vector(size.k, DType::kI32)}, {size.vector(size.m, DType::kI32)}});
 }
 
 Names eigh(Lowering& out, const std::string& x, const Aval& aval) {
   const Sizes size(aval);
   const Aval w = size.vector(size.n, size.dtype);
-  const Names found = out.solver_call("syevd", size.n, size.n, {{aval, x}}, {{aval}, {w}, {size.number()}});
+  const Names found = solver_call(out, "syevd", size.n, size.n, {{aval, x}}, {{aval}, {w}, {size.number()}});
   return converged(out, {found[0], found[1]}, {aval, w}, found[2], size.number());
 }
 
@@ -86,17 +136,17 @@ Names svd(Lowering& out, const std::string& x, const Aval& aval, bool vectors) {
   Names found;
   if (size.k <= kMostByJacobi) {
     // The columns of v are the rows of vh.
-    found = out.solver_call("gesvdj", size.m, size.n, {{aval, x}},
-                            {{aval}, {s}, {u}, {.aval = vh, .by_columns = false}, {size.number()}});
+    found = solver_call(out, "gesvdj", size.m, size.n, {{aval, x}},
+                        {{aval}, {s}, {u}, {.aval = vh, .by_columns = false}, {size.number()}});
   } else if (size.m >= size.n) {
-    found = out.solver_call("gesvd", size.m, size.n, {{aval, x}}, {{aval}, {s}, {u}, {vh}, {size.number()}});
+    found = solver_call(out, "gesvd", size.m, size.n, {{aval, x}}, {{aval}, {s}, {u}, {vh}, {size.number()}});
   } else {
     // That of the transposed matrix, whose u is v.
     const auto transposed = [](const Aval& of, std::string name = "") {
       return Of{of, std::move(name), false};
     };
-    found = out.solver_call("gesvd", size.n, size.m, {transposed(aval, x)},
-                            {transposed(aval), {s}, transposed(vh), transposed(u), {size.number()}});
+    found = solver_call(out, "gesvd", size.n, size.m, {transposed(aval, x)},
+                        {transposed(aval), {s}, transposed(vh), transposed(u), {size.number()}});
     std::swap(found[2], found[3]);
   }
   if (!vectors) return converged(out, {found[1]}, {s}, found[4], size.number());
@@ -105,13 +155,13 @@ Names svd(Lowering& out, const std::string& x, const Aval& aval, bool vectors) {
 
 Names geqrf(Lowering& out, const std::string& x, const Aval& aval) {
   const Sizes size(aval);
-  return out.solver_call("geqrf", size.m, size.n, {{aval, x}}, {{aval}, {size.vector(size.k, size.dtype)}});
+  return solver_call(out, "geqrf", size.m, size.n, {{aval, x}}, {{aval}, {size.vector(size.k, size.dtype)}});
 }
 
 std::string householder_product(Lowering& out, const std::string& x, const Aval& aval,
                                 const std::string& taus, const Aval& taus_aval) {
   const Sizes size(aval);
-  return out.solver_call("orgqr", size.m, size.n, {{aval, x}, {taus_aval, taus}}, {{aval}}).front();
+  return solver_call(out, "orgqr", size.m, size.n, {{aval, x}, {taus_aval, taus}}, {{aval}}).front();
 }
 
 }  // namespace lockstep::ir::on_gpus

@@ -8,7 +8,7 @@
 #include "lockstep/cluster/place.h"
 #include "lockstep/cluster/system.h"
 #include "lockstep/pjrt/client.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 
 namespace lockstep::runtime {
 

@@ -12,7 +12,7 @@
 #include "lockstep/cluster/system.h"
 #include "lockstep/pjrt/client.h"
 #include "lockstep/pjrt/topology.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/runtime/settings.h"
 
 namespace lockstep::runtime {
