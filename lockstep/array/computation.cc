@@ -14,7 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/named_scope.h"
 #include "lockstep/program/cost.h"
-#include "lockstep/program/lowering.h"
+#include "lockstep/program/lower.h"
 #include "lockstep/program/primitives/callback.h"
 #include "lockstep/program/primitives/collectives.h"
 #include "lockstep/program/primitives/debug.h"
@@ -363,7 +363,9 @@ std::shared_ptr<const Computation> Computation::finish(std::unique_ptr<Impl> imp
                               .native_collectives = made.native_collectives,
                               .for_cpu = !runtime.native_collectives(),
                               .salt = salt};
-  runtime.set_lowering(options);
+  std::span<const pjrt::Device* const> devices;
+  if (!runtime.described()) devices = runtime.client().addressable_devices();
+  runtime.platform().set_lowering(options, devices);
   ir::LoweredProgram program = lower(per_device, options);
   ir::for_each_equation(per_device, [&](const ir::Equation& equation) {
     const bool is_callback =

@@ -576,12 +576,6 @@ pjrt::Buffer& Runtime::position_buffer(Device device, int position) {
   return buffer;
 }
 
-void Runtime::set_lowering(ir::LowerOptions& options) const {
-  std::span<const pjrt::Device* const> devices;
-  if (!described()) devices = client_->addressable_devices();
-  platform_->set_lowering(options, devices);
-}
-
 }  // namespace lockstep::runtime
 
 namespace lockstep {

@@ -73,9 +73,6 @@ class Runtime {
   /// Whether the devices are described: then nothing is computed, and arrays have no elements.
   bool described() const { return plan_ != nullptr; }
 
-  /// Platform::set_lowering, for the devices of this process.
-  void set_lowering(ir::LowerOptions& options) const;
-
   /// The plan; only if the devices are described.
   Plan& plan() { return *plan_; }
 
