@@ -61,7 +61,9 @@ void work_on(void* data) {
   (*pieces)->work();
 }
 
-bool is_fine(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
+}  // namespace
+
+bool ffi_succeeded(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
   if (error == nullptr) return true;
   XLA_FFI_Error_Destroy_Args args{};
   args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
@@ -69,8 +71,6 @@ bool is_fine(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error) {
   frame.api->XLA_FFI_Error_Destroy(&args);
   return false;
 }
-
-}  // namespace
 
 std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame) {
   // The last of the functions that ffi_for_each calls; an older plugin's table ends before it.
@@ -80,7 +80,7 @@ std::int64_t ffi_threads(const XLA_FFI_CallFrame& frame) {
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
   args.ctx = frame.ctx;
   args.num_threads = &threads;
-  return is_fine(frame, frame.api->XLA_FFI_ThreadPool_NumThreads(&args)) ? threads : 1;
+  return ffi_succeeded(frame, frame.api->XLA_FFI_ThreadPool_NumThreads(&args)) ? threads : 1;
 }
 
 void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
@@ -96,7 +96,7 @@ void ffi_for_each(const XLA_FFI_CallFrame& frame, std::int64_t count,
     args.ctx = frame.ctx;
     args.task = work_on;
     args.data = mine.get();
-    if (!is_fine(frame, frame.api->XLA_FFI_ThreadPool_Schedule(&args))) break;
+    if (!ffi_succeeded(frame, frame.api->XLA_FFI_ThreadPool_Schedule(&args))) break;
     mine.release();
   }
   pieces->work();

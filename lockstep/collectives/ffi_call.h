@@ -21,6 +21,9 @@ namespace lockstep::collectives {
 XLA_FFI_Error* handle_ffi_call(XLA_FFI_CallFrame& frame,
                                const std::function<void(const XLA_FFI_CallFrame&)>& execute);
 
+/// Whether a function of XLA's interface has returned no error. An error is destroyed.
+bool ffi_succeeded(const XLA_FFI_CallFrame& frame, XLA_FFI_Error* error);
+
 /// A 64-bit attribute, and a text attribute. These three throw Error if the call does not have it.
 std::int64_t ffi_number(const XLA_FFI_CallFrame& frame, std::string_view name);
 std::string_view ffi_text(const XLA_FFI_CallFrame& frame, std::string_view name);

@@ -24,7 +24,7 @@ namespace {
 constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER
 
 void check(int status, std::string_view what) {
-  if (status != 0) fail("cuSOLVER failed in {}: status {}", what, status);
+  if (status != 0) fail("{} of cuSOLVER failed: status {}", what, status);
 }
 
 /// A handle of cuSOLVER for a stream; to make one takes milliseconds, so that it is kept for the next call.
@@ -76,10 +76,8 @@ class Scratch {
     args.ctx = frame.ctx;
     args.size = bytes_;
     args.alignment = 64;
-    if (XLA_FFI_Error* error = frame.api->XLA_FFI_DeviceMemory_Allocate(&args)) {
-      ignore(error);
-      fail("a GPU has no memory left for {} bytes that cuSOLVER needs", bytes_);
-    }
+    if (!collectives::ffi_succeeded(frame, frame.api->XLA_FFI_DeviceMemory_Allocate(&args)))
+      fail("a GPU has no memory left for the {} bytes that cuSOLVER needs to work in", bytes_);
     data_ = args.data;
   }
   ~Scratch() {
@@ -88,7 +86,7 @@ class Scratch {
     args.ctx = frame_.ctx;
     args.size = bytes_;
     args.data = data_;
-    if (XLA_FFI_Error* error = frame_.api->XLA_FFI_DeviceMemory_Free(&args)) ignore(error);
+    collectives::ffi_succeeded(frame_, frame_.api->XLA_FFI_DeviceMemory_Free(&args));
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -99,13 +97,6 @@ class Scratch {
   }
 
  private:
-  void ignore(XLA_FFI_Error* error) const {
-    XLA_FFI_Error_Destroy_Args args{};
-    args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-    args.error = error;
-    frame_.api->XLA_FFI_Error_Destroy(&args);
-  }
-
   const XLA_FFI_CallFrame& frame_;
   std::size_t bytes_;
   void* data_ = nullptr;
@@ -214,7 +205,7 @@ class Call {
       std::size_t bytes = 0, host_bytes = 0;
       check(of_batches_.syev_size(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_,
                                   kDtype, w + i * n_, kDtype, &bytes, &host_bytes, count),
-            "telling how much memory syevBatched needs");
+            "the query of syevBatched's memory");
       const Scratch work(frame_, bytes);
       const auto host_work = std::make_unique_for_overwrite<std::byte[]>(host_bytes);
       check(of_batches_.syev(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_, kDtype,
@@ -266,7 +257,7 @@ class Call {
     template <class Size>
     static int wanted(const Size& size) {
       int length = 0;
-      check(size(&length), "telling how much memory a routine needs");
+      check(size(&length), "the query of a routine's memory");
       return length;
     }
     std::size_t bytes() const { return static_cast<std::size_t>(length_) * sizeof(T); }

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/fail.h"
 #include "lockstep/base/find_function.h"
+#include "lockstep/collectives/ffi_call.h"
 #include "lockstep/cuda/libraries.h"
 #include "xla/ffi/api/c_api.h"
 
@@ -62,20 +63,15 @@ void check(const Driver& driver, int error, const char* what) {
   if (error == 0) return;
   const char* text = nullptr;
   driver.error_text(error, &text);
-  fail("CUDA's driver failed {}: error {}, {}", what, error, text == nullptr ? "unknown" : text);
+  fail("{} of CUDA's driver failed: error {}, {}", what, error, text == nullptr ? "unknown" : text);
 }
 
 void* stream_of(const XLA_FFI_CallFrame& frame) {
   XLA_FFI_Stream_Get_Args args{};
   args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
   args.ctx = frame.ctx;
-  if (XLA_FFI_Error* error = frame.api->XLA_FFI_Stream_Get(&args)) {
-    XLA_FFI_Error_Destroy_Args destroy{};
-    destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-    destroy.error = error;
-    frame.api->XLA_FFI_Error_Destroy(&destroy);
-    fail("a program that calls the host from a GPU has no stream");
-  }
+  if (!collectives::ffi_succeeded(frame, frame.api->XLA_FFI_Stream_Get(&args)))
+    fail("XLA has no CUDA stream for a call from a program on a GPU");
   return args.stream;
 }
 
@@ -85,8 +81,8 @@ unsigned long long address(const void* device) { return reinterpret_cast<unsigne
 
 InContextOf::InContextOf(const Stream& stream) : driver_(stream.driver_) {
   void* context = nullptr;
-  check(driver_, driver_.stream_context(stream.stream_, &context), "to tell a stream's context");
-  check(driver_, driver_.push_context(context), "to use a stream's context");
+  check(driver_, driver_.stream_context(stream.stream_, &context), "cuStreamGetCtx");
+  check(driver_, driver_.push_context(context), "cuCtxPushCurrent");
 }
 
 InContextOf::~InContextOf() {
@@ -99,18 +95,18 @@ Stream::Stream(const XLA_FFI_CallFrame& frame) : driver_(driver()), stream_(stre
 void Stream::to_host(void* host, const void* device, std::size_t bytes) const {
   if (bytes == 0) return;
   const InContextOf context(*this);
-  check(driver_, driver_.to_host(host, address(device), bytes, stream_), "to copy from a GPU");
+  check(driver_, driver_.to_host(host, address(device), bytes, stream_), "cuMemcpyDtoHAsync");
 }
 
 void Stream::to_device(void* device, const void* host, std::size_t bytes) const {
   if (bytes == 0) return;
   const InContextOf context(*this);
-  check(driver_, driver_.to_device(address(device), host, bytes, stream_), "to copy to a GPU");
+  check(driver_, driver_.to_device(address(device), host, bytes, stream_), "cuMemcpyHtoDAsync");
 }
 
 void Stream::await() const {
   const InContextOf context(*this);
-  check(driver_, driver_.await(stream_), "while the host waited for a program");
+  check(driver_, driver_.await(stream_), "cuStreamSynchronize");
 }
 
 }  // namespace lockstep::cuda

@@ -84,6 +84,12 @@ PJRT_Buffer_Type to_pjrt(DType dtype) {
   return type;
 }
 
+std::size_t bytes_of(DType dtype, std::span<const std::int64_t> dims) {
+  std::size_t bytes = size_of(dtype);
+  for (const std::int64_t dim : dims) bytes *= static_cast<std::size_t>(dim);
+  return bytes;
+}
+
 DType from_pjrt(PJRT_Buffer_Type type, std::string_view what) {
   for (const auto& [dtype, pjrt] : kTypes)
     if (pjrt == type) return dtype;

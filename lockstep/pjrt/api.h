@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,9 @@ void await_and_destroy(const PJRT_Api* api, PJRT_Event* event, std::string_view 
 void destroy(const PJRT_Api* api, PJRT_Event* event) noexcept;
 
 PJRT_Buffer_Type to_pjrt(DType dtype);
+
+/// The bytes of dense elements.
+std::size_t bytes_of(DType dtype, std::span<const std::int64_t> dims);
 
 /// Throws PjrtError for a type for which Lockstep has no dtype; `what` is named in the message.
 DType from_pjrt(PJRT_Buffer_Type type, std::string_view what);

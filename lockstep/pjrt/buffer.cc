@@ -131,11 +131,7 @@ std::vector<std::int64_t> Buffer::dims() const {
   return {dims.begin(), dims.end()};
 }
 
-std::size_t Buffer::size_bytes() const {
-  std::size_t bytes = size_of(dtype());
-  for (std::int64_t dim : dims_of(api_, buffer_)) bytes *= static_cast<std::size_t>(dim);
-  return bytes;
-}
+std::size_t Buffer::size_bytes() const { return bytes_of(dtype(), dims_of(api_, buffer_)); }
 
 bool Buffer::ready() const {
   if (is_ready_.load(std::memory_order_acquire)) return true;

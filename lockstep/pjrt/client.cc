@@ -28,12 +28,6 @@ PJRT_HostBufferSemantics to_pjrt(HostUse use) {
   fail<PjrtError>("[pjrt] unknown use of host memory: {}", static_cast<int>(use));
 }
 
-std::size_t bytes_of(DType dtype, std::span<const std::int64_t> dims) {
-  std::size_t bytes = size_of(dtype);
-  for (const std::int64_t dim : dims) bytes *= static_cast<std::size_t>(dim);
-  return bytes;
-}
-
 struct Held {
   const PJRT_Api* api;
   std::shared_ptr<void> owner;

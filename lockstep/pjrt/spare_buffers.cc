@@ -36,8 +36,7 @@ Buffer SpareBuffers::take(DType dtype, std::span<const std::int64_t> dims, const
 }
 
 Buffer SpareBuffers::own(Buffer made, DType dtype, std::span<const std::int64_t> dims, const Device& device) {
-  std::size_t bytes = size_of(dtype);
-  for (const std::int64_t dim : dims) bytes *= static_cast<std::size_t>(dim);
+  const std::size_t bytes = bytes_of(dtype, dims);
   if (bytes > kLargest) return made;
   void* const address = made.unsafe_pointer();
   auto* const spare = new Spare{
