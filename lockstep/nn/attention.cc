@@ -71,9 +71,9 @@ bool is_one_operation(const Attention& a) {
   if (a.implementation == AttentionImplementation::kCudnn) {
     if (!fits) {
       fail(
-          "[dot_product_attention] cuDNN cannot compute it, as .implementation asks: expected no mask, no "
-          "bias, "
-          "and query, key and value of one floating dtype{}",
+          "[dot_product_attention] .implementation is kCudnn, but cuDNN cannot compute this attention{}; "
+          "give no mask, no "
+          "bias, and query, key and value of one floating dtype, or leave .implementation unset",
           ops::at());
     }
     return true;

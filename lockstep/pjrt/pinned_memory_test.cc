@@ -18,14 +18,14 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kMib = std::size_t{1} << 20;
 
-class Pinned : public ::testing::Test {
+class PinnedMemoryCopies : public ::testing::Test {
  protected:
-  Pinned() {
+  PinnedMemoryCopies() {
     setenv("GPU_ON_CPU_BEHIND", find_plugin().c_str(), /*overwrite=*/1);
     plugin_ = Plugin::load(GPU_ON_CPU_PLUGIN);
     open(kMib * 64);
   }
-  ~Pinned() override {
+  ~PinnedMemoryCopies() override {
     for (const char* variable : {"GPU_ON_CPU_CANNOT_MAP", "GPU_ON_CPU_RESULTS"}) unsetenv(variable);
   }
 
@@ -70,7 +70,7 @@ std::vector<std::uint8_t> some_bytes(std::size_t size) {
   return bytes;
 }
 
-TEST_F(Pinned, LargeArrays_AreCopiedDirectlyBothWays) {
+TEST_F(PinnedMemoryCopies, OfLargeArrays_GoDirectlyToAndFromTheDevice) {
   for (const std::size_t size : {kMib, kMib + 1, 4 * kMib, 4 * kMib + 3, 37 * kMib - 5}) {
     const std::vector<std::uint8_t> bytes = some_bytes(size);
     const Buffer buffer = put(bytes);
@@ -81,7 +81,7 @@ TEST_F(Pinned, LargeArrays_AreCopiedDirectlyBothWays) {
   }
 }
 
-TEST_F(Pinned, SmallArrays_AreCopiedByThePlugin) {
+TEST_F(PinnedMemoryCopies, OfSmallArrays_AreMadeByThePlugin) {
   const std::vector<std::uint8_t> bytes = some_bytes(kMib - 1);
   EXPECT_EQ(read(put(bytes)), bytes);
   const Direct direct = now();
@@ -89,7 +89,7 @@ TEST_F(Pinned, SmallArrays_AreCopiedByThePlugin) {
   EXPECT_EQ(direct.mapped, 0);
 }
 
-TEST_F(Pinned, TheMemory_ServesOneArrayAfterTheOther) {
+TEST_F(PinnedMemoryCopies, OneAfterTheOther_UseTheSameMemory) {
   const std::vector<std::uint8_t> bytes = some_bytes(8 * kMib);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read(put(bytes)), bytes);
   const long long mapped = now().mapped;
@@ -97,7 +97,7 @@ TEST_F(Pinned, TheMemory_ServesOneArrayAfterTheOther) {
   EXPECT_EQ(now().mapped, mapped);
 }
 
-TEST_F(Pinned, BeyondTheLimit_ThePluginCopies) {
+TEST_F(PinnedMemoryCopies, BeyondTheLimit_AreMadeByThePlugin) {
   open(16 * kMib);
   const std::vector<std::uint8_t> large = some_bytes(17 * kMib), fits = some_bytes(12 * kMib);
   EXPECT_EQ(read(put(large)), large);
@@ -108,7 +108,7 @@ TEST_F(Pinned, BeyondTheLimit_ThePluginCopies) {
   }
 }
 
-TEST_F(Pinned, WhereThePluginCannotMapMemory_ItCopies) {
+TEST_F(PinnedMemoryCopies, WithoutMappedMemory_AreMadeByThePlugin) {
   setenv("GPU_ON_CPU_CANNOT_MAP", "1", /*overwrite=*/1);
   open(64 * kMib);
   const std::vector<std::uint8_t> bytes = some_bytes(5 * kMib);
@@ -120,7 +120,7 @@ TEST_F(Pinned, WhereThePluginCannotMapMemory_ItCopies) {
   EXPECT_EQ(now().mapped, 0);
 }
 
-TEST_F(Pinned, ACopyThatGoesOn_IsInPinnedMemoryThatStays) {
+TEST_F(PinnedMemoryCopies, ToHostAsync_OutliveTheBufferAndTheClient) {
   const std::vector<std::uint8_t> bytes = some_bytes(6 * kMib);
   Buffer buffer = put(bytes);
   std::optional<CopyToHost> copy = client_->begin_copy_to_host(buffer);
@@ -132,7 +132,7 @@ TEST_F(Pinned, ACopyThatGoesOn_IsInPinnedMemoryThatStays) {
   EXPECT_EQ(std::memcmp(copy->data(), bytes.data(), bytes.size()), 0);
 }
 
-TEST_F(Pinned, SeveralThreads_MayCopy) {
+TEST_F(PinnedMemoryCopies, InSeveralThreads_HaveTheElements) {
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < 4; ++i) {
     threads.emplace_back([this, i] {
@@ -142,7 +142,7 @@ TEST_F(Pinned, SeveralThreads_MayCopy) {
   }
 }
 
-TEST_F(Pinned, ResultsThatFailed_AreErrorsAndTheMemoryIsFreeAgain) {
+TEST_F(PinnedMemoryCopies, OfFailedResults_ThrowAndFreeTheMemory) {
   const std::vector<std::uint8_t> bytes = some_bytes(9 * kMib);
   const Buffer buffer = put(bytes);
   EXPECT_EQ(read(buffer), bytes);

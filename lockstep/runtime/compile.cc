@@ -153,9 +153,9 @@ class Compilation {
     } catch (const PjrtError& refused) {
       if (program_.stablehlo.find("__cudnn$fmha") != std::string::npos) {
         fail<PjrtError>(
-            "[jit] {}, whose attention is cuDNN's, is not compiled (at {}): {}; if that is cuDNN's, let XLA "
-            "compute it: "
-            "LOCKSTEP_CUDNN_ATTENTION=0, or .implementation = AttentionImplementation::kXla",
+            "[jit] compiling {} failed (at {}): {}. It calls cuDNN for attention. If cuDNN is the cause, let "
+            "XLA compute "
+            "attention: set LOCKSTEP_CUDNN_ATTENTION=0, or .implementation = AttentionImplementation::kXla",
             name_, CallSiteScope::current().to_string(), refused.what());
       }
       if (asked_.empty()) throw;

@@ -283,7 +283,7 @@ TEST(Cuda, UnderOpenMpi_EachProcessHasTheGpuOfItsNumberOnTheHost) {
   }
 }
 
-TEST(Cuda, WhatProgramsCall_FollowsTheWeakestGpuAndTheVariables) {
+TEST(Cuda, LibrariesOfPrograms_FollowTheWeakestGpuAndTheVariables) {
   const auto gpu = [](pjrt::NamedValue capability) {
     pjrt::DeviceDescription description;
     description.attributes["compute_capability"] = std::move(capability);

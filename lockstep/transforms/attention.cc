@@ -70,8 +70,11 @@ bool is_by_cudnn(const ir::Lowering& out, const AttentionParams& p, DType dtype)
   else
     why_not = why_not_cudnn(p, dtype, out.cudnn_features());
   if (must_be && !why_not.empty()) {
-    fail("[dot_product_attention] cuDNN cannot compute it, as .implementation asks: {} (at {})", why_not,
-         CallSiteScope::current().to_string());
+    fail(
+        "[dot_product_attention] .implementation is kCudnn, but cuDNN cannot compute this attention: {} (at "
+        "{}); leave "
+        ".implementation unset to let XLA compute it",
+        why_not, CallSiteScope::current().to_string());
   }
   return why_not.empty();
 }

@@ -104,7 +104,7 @@ nlohmann::json calls_in(const std::string& text) {
   return calls;
 }
 
-TEST(CudnnAttention, ItsCalls_AreThoseOfJax) {
+TEST(CudnnAttention, CustomCalls_EqualThoseOfJax) {
   std::ifstream in(testing::data_file(LOCKSTEP_CUDNN_ATTENTION_FILE));
   const nlohmann::json cases = nlohmann::json::parse(in);
   ASSERT_EQ(cases.size(), 24U);
@@ -123,7 +123,7 @@ TEST(CudnnAttention, ItsCalls_AreThoseOfJax) {
   }
 }
 
-TEST(CudnnAttention, WhatCudnnDoesNotTake_IsCompiledByXla) {
+TEST(CudnnAttention, UnsupportedOperands_AreCompiledByXla) {
   const Shape shape = {2, 256, 4, 64};
   const auto calls = [](const Attention& attention, DType dtype, const Shape& query, const Shape& key,
                         std::int64_t features) {
@@ -156,7 +156,7 @@ TEST(CudnnAttention, WhatCudnnDoesNotTake_IsCompiledByXla) {
   EXPECT_EQ(calls(by_xla, DType::kBF16, shape, shape, 256), 0U);
 }
 
-TEST(CudnnAttention, ItsCalls_AreWhatXlasCompilerTakes) {
+TEST(CudnnAttention, CustomCalls_CompileForAnH100) {
   if (const std::string reason = pjrt::no_cuda_compiler(); !reason.empty()) GTEST_SKIP() << reason;
   const auto topology = pjrt::h100s(1, 1);
   for (const bool lengths : {false, true}) {
@@ -171,7 +171,7 @@ TEST(CudnnAttention, ItsCalls_AreWhatXlasCompilerTakes) {
   }
 }
 
-TEST(CudnnAttention, IfAskedForWhereItCannotBe_IsAnErrorThatSaysWhy) {
+TEST(CudnnAttention, UnsupportedOperandsWithKCudnn_ThrowWithTheReason) {
   Attention asked{.scale = 1, .block = 256};
   asked.implementation = "cudnn";
   const auto error = [&](DType dtype, const ir::LowerOptions& options) -> std::string {
@@ -344,7 +344,7 @@ HostArray rounded(HostArray x) {
   return x;
 }
 
-TEST(CudnnAttention, WithAStandInForCudnn_EqualsTheDefinition) {
+TEST(CudnnAttention, ResultsOfAStandIn_EqualTheDefinition) {
   int taken = 0;
   for (onednn::Attention sizes : kinds_of_attention(9)) {
     sizes.features = 8;

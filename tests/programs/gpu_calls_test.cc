@@ -101,7 +101,7 @@ LOCKSTEP_CHILD(calls_the_host_without_a_driver) {
   say(error);
 }
 
-TEST(GpuCalls, WithoutCudasDriver_AreErrors) {
+TEST(GpuCalls, WithoutCudasDriver_ThrowAnError) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has CUDA's driver";
   testing::Variables variables = on_gpus();
   variables.erase("LD_LIBRARY_PATH");

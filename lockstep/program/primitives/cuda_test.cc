@@ -34,7 +34,7 @@ TEST_F(Cuda, CompilesEveryPrimitive) {
   }
 }
 
-TEST_F(Cuda, CompilesCallsOfCusolverAndOfTheHost) {
+TEST_F(Cuda, CompilesCallsOfCusolverAndLapack) {
   if (!cuda::has_solver()) GTEST_SKIP() << cuda::describe_solver();
   const auto topology = pjrt::h100s(1, 1);
   LowerOptions options;
