@@ -36,6 +36,12 @@ struct Attention {
   std::int64_t heads() const { return query.shape()[2]; }
 };
 
+DType promoted(std::initializer_list<Array> operands) {
+  std::vector<ElementType> types;
+  for (const Array& operand : operands) types.push_back({operand.dtype(), false});
+  return promote("dot_product_attention", types).dtype;
+}
+
 /// All scores at once. If each query head has its own key head, there is no dimension for the group.
 Array whole(const Attention& a) {
   const DType dtype = a.query.dtype();
@@ -63,27 +69,32 @@ Array whole(const Attention& a) {
   return reshape(einsum(in_groups ? "bhgqk,bkhf->bqhgf" : "bhqk,bkhf->bqhf", {weights, a.value}), shape);
 }
 
-/// Whether it is one operation, which knows which keys a query sees by their places.
-bool is_one_operation(const Attention& a) {
+/// Whether it is one operation, of which no scores are kept.
+bool is_one_operation(const Attention& a, std::int64_t block) {
+  if (a.implementation != AttentionImplementation::kCudnn)
+    return is_floating(promoted({a.query, a.key, a.value})) &&
+           (block < a.keys() || std::min(a.queries(), a.keys()) >= kLeastAsOne);
   const DType dtype = a.query.dtype();
-  const bool fits =
-      !a.mask && !a.bias && is_floating(dtype) && a.key.dtype() == dtype && a.value.dtype() == dtype;
-  if (a.implementation == AttentionImplementation::kCudnn) {
-    if (!fits) {
-      fail(
-          "[dot_product_attention] .implementation is kCudnn, but cuDNN cannot compute this attention{}; "
-          "give no mask, no "
-          "bias, and query, key and value of one floating dtype, or leave .implementation unset",
-          ops::at());
-    }
-    return true;
+  if (!is_floating(dtype) || a.key.dtype() != dtype || a.value.dtype() != dtype) {
+    fail(
+        "[dot_product_attention] .implementation is kCudnn, but cuDNN cannot compute this attention{}; "
+        "query, key and value must have one floating dtype: convert them, or leave .implementation unset",
+        ops::at());
   }
-  return fits && std::min(a.queries(), a.keys()) >= kLeastAsOne;
+  return true;
 }
 
 Array as_one_operation(const Attention& a, std::int64_t block) {
-  std::vector<Array> operands = {a.query, a.key, a.value};
+  const DType dtype = promoted({a.query, a.key, a.value});
+  std::vector<Array> operands = {astype(a.query, dtype), astype(a.key, dtype), astype(a.value, dtype)};
+  const auto add_terms = [&](const Array& x) {
+    Shape shape = x.shape();
+    shape.insert(shape.begin(), 4 - shape.size(), 1);
+    operands.push_back(reshape(x, shape));
+  };
   if (a.lengths) operands.push_back(internal::lengths_of(*a.lengths, a.keys()));
+  if (a.mask) add_terms(*a.mask);
+  if (a.bias) add_terms(is_floating(a.bias->dtype()) ? *a.bias : astype(*a.bias, dtype));
   std::vector<std::string> varying;
   for (const Array& operand : operands) varying = ir::both(varying, operand.aval().varying);
   std::vector<Aval> avals;
@@ -91,28 +102,13 @@ Array as_one_operation(const Attention& a, std::int64_t block) {
   const std::optional<std::int64_t> right = a.is_causal ? 0 : a.window.right;
   std::optional<std::string> implementation;
   if (a.implementation) implementation = *a.implementation == AttentionImplementation::kXla ? "xla" : "cudnn";
-  return lockstep::internal::emit_nested(transforms::custom_vjp_p(),
-                                         ir::OpParams::of(transforms::differentiable_attention(
-                                             avals, {a.scale, block, a.window.left, right, implementation})),
-                                         operands)
-      .front();
-}
-
-Array by_blocks(const Attention& a, std::int64_t block) {
-  auto terms = [&](const std::optional<Array>& x) {
-    return x ? std::optional(internal::grouped_terms(*x, a.heads(), a.key_heads())) : std::nullopt;
-  };
-  auto places = [&](std::int64_t count) {
-    const bool decide = a.is_causal || a.window.is_limited();
-    return decide ? std::optional(arange(count, DType::kI32)) : std::nullopt;
-  };
-  const internal::Queries queries = {internal::grouped(a.query, a.key_heads()), places(a.queries()), a.scale,
-                                     a.is_causal, a.window};
-  const internal::Keys keys = {transpose(a.key, {0, 2, 1, 3}), transpose(a.value, {0, 2, 1, 3}),
-                               terms(a.mask), terms(a.bias), places(a.keys())};
-  const Array result = attended(internal::with_keys(internal::no_keys(queries, keys), queries, keys, block));
-  const std::vector<ElementType> types = {{a.query.dtype(), false}, {a.value.dtype(), false}};
-  return astype(internal::ungrouped(result), promote("dot_product_attention", types).dtype);
+  const Array result =
+      lockstep::internal::emit_nested(transforms::custom_vjp_p(),
+                                      ir::OpParams::of(transforms::differentiable_attention(
+                                          avals, {a.scale, block, a.window.left, right, implementation})),
+                                      operands)
+          .front();
+  return astype(result, promoted({a.query, a.value}));
 }
 
 }  // namespace
@@ -156,11 +152,9 @@ Array dot_product_attention(const Operand& query, const Operand& key, const Oper
                a.bias = taken(options.bias);
                const std::optional<Array> of_queries = taken(options.query_seq_lengths);
                a.lengths = taken(options.key_value_seq_lengths);
-               const bool is_one = is_one_operation(a);
+               const bool is_one = is_one_operation(a, block);
                if (!is_one) a.mask = internal::mask_with_lengths(a.mask, a.lengths, keys);
-               const Array result = is_one         ? as_one_operation(a, block)
-                                    : block < keys ? by_blocks(a, block)
-                                                   : whole(a);
+               const Array result = is_one ? as_one_operation(a, block) : whole(a);
                return std::vector<Array>{
                    of_queries ? internal::without_padding(result, *of_queries, arange(queries, DType::kI32))
                               : result};

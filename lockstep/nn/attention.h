@@ -53,19 +53,26 @@ struct AttentionOptions {
 /// head, and so on; keys are not copied. For dtypes narrower than f32 the softmax is computed in f32. The
 /// result has query's shape. A query that sees no key gets the mean of all values.
 ///
-/// From 128 queries and keys on, and without mask and bias, no scores are kept for the derivative, and a
-/// library computes it in blocks, without those that causality, the window or the lengths hide, where a
-/// device has whole sequences: on CPUs oneDNN; on NVIDIA GPUs of compute capability 8.0 or above cuDNN, for
-/// bf16 and f16 and heads whose features are a multiple of 8, at most 128 (256 from 9.0 on), and without a
-/// window to the right.
+/// From 128 queries and keys on, and with a block_size, attention is one operation. No scores are kept for
+/// the derivative, which computes them again. Where a device has whole sequences, a library computes it in
+/// blocks, and leaves out those that causality, the window or the lengths hide. On CPUs that is oneDNN, which
+/// also leaves out keys that a mask hides from 128 successive queries; only the cotangent of a bias that all
+/// heads and examples share is left to XLA. On NVIDIA GPUs of compute capability 8.0 or above it is cuDNN,
+/// for bf16 and f16 and heads whose features are a multiple of 8, at most 128 (256 from 9.0 on), with these
+/// limits:
+///   - a window only to the left, without mask and bias, and only if there are at least as many keys as
+///     queries or there are lengths;
+///   - a bias of query's dtype;
+///   - with a mask or bias and a derivative, even numbers of queries and keys;
+///   - not a mask of examples with a bias of heads, unless `implementation` is kCudnn: cuDNN takes one array
+///     for both, which would be as large as all scores.
 ///
-/// With blocks of keys (block_size), no array of size queries * keys exists except the mask and bias that
-/// were given: the softmax is accumulated from the largest score and the sum of exponentials so far. It can
-/// be differentiated any number of times, in both modes. The reverse derivative keeps query, key, value and a
-/// few numbers for each query, head and block, and computes the scores of each block again. A second
-/// derivative also keeps a few arrays of query's size for each block. On a mesh, arrays that are split by
-/// batch or heads need no collectives. If the sequence is split, each block needs collectives; use
-/// ring_attention instead.
+/// Otherwise no array of size queries * keys exists with blocks of keys (block_size), except the mask and
+/// bias that were given: the softmax is accumulated from the largest score and the sum of exponentials so
+/// far. It can be differentiated any number of times, in both modes. A second derivative also keeps a few
+/// arrays of query's size for each block. On a mesh, arrays that are split by batch or heads need no
+/// collectives, but for the cotangent of a bias that they share. If the sequence is split, each block needs
+/// collectives; use ring_attention instead.
 ///
 /// Throws ShapeError for shapes that do not match, and for a negative block_size or window; DTypeError for
 /// lengths that are not integers; Error, when it is compiled, if `implementation` is kCudnn and cuDNN cannot

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -38,16 +39,48 @@ Keys<T> keys_of(T* x, const Attention& a, std::int64_t example, std::int64_t key
   return {x + (example * a.keys * a.key_heads + key_head) * a.features, a.key_heads * a.features};
 }
 
-/// The keys from `first` to `end` that a query sees. If it sees none, all keys count the same.
+/// The keys from `first` to `end` hold all that a query sees; the mask may hide some of them. If it sees
+/// none, all keys count the same. Scores are relative to the largest bias of the keys that it sees, so that
+/// the logarithm of their powers' sum does not vanish beside it.
 struct Seen {
   std::int64_t first, end;
   bool none;
+  float highest_bias = 0;
 };
 
 Seen seen_by(const Attention& a, std::int64_t length, std::int64_t query) {
   const std::int64_t first = a.left < 0 ? 0 : std::max<std::int64_t>(0, query - a.left),
                      end = a.right < 0 ? length : std::min(length, query + a.right + 1);
   return first < end ? Seen{first, end, false} : Seen{0, a.keys, true};
+}
+
+/// The same with a query's row of the mask, of which successive keys are `stride` apart.
+Seen seen_by(const Attention& a, Seen seen, const bool* mask, std::int64_t stride) {
+  if (mask == nullptr || seen.none) return seen;
+  while (seen.first < seen.end && !mask[seen.first * stride]) ++seen.first;
+  while (seen.first < seen.end && !mask[(seen.end - 1) * stride]) --seen.end;
+  return seen.first < seen.end ? seen : Seen{0, a.keys, true};
+}
+
+/// The largest bias of the keys that a query sees, with strides of 0 or 1.
+float highest_bias(const Seen& seen, const float* bias, std::int64_t bias_stride, const bool* mask,
+                   std::int64_t mask_stride) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  if (bias_stride == 0) return std::max(kLowest, *bias);
+  // The compiler makes vectors of these.
+  constexpr std::int64_t kLanes = 16;
+  float highest[kLanes];
+  std::fill_n(highest, kLanes, kLowest);
+  const bool* const shown = mask_stride == 0 ? nullptr : mask;
+  const auto add = [&](std::int64_t i, std::int64_t lane) {
+    const float x = shown == nullptr || shown[i] ? bias[i] : kLowest;
+    highest[lane] = x > highest[lane] ? x : highest[lane];
+  };
+  std::int64_t i = seen.first;
+  for (; i + kLanes <= seen.end; i += kLanes)
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
+  for (; i < seen.end; ++i) add(i, 0);
+  return *std::max_element(highest, highest + kLanes);
 }
 
 /// The part of a row of scores that holds those of the keys that its query sees, in whole vectors.
@@ -67,19 +100,28 @@ struct Vectors {
 /// Successive queries of one example, with the heads of one key head: a row for each query and head.
 class Rows {
  public:
-  Rows(const Attention& a, const std::int32_t* lengths, std::int64_t example, std::int64_t key_head,
+  Rows(const Attention& a, const AttentionOperands& x, std::int64_t example, std::int64_t key_head,
        std::int64_t first)
       : a_(a),
+        x_(x),
         group_(a.heads / a.key_heads),
+        example_(example),
+        key_head_(key_head),
         first_(first),
         count_(std::min(queries_of_a_block(a), a.queries - first)),
         offset_(((example * a.queries + first) * a.key_heads + key_head) * group_ * a.features),
-        logs_(((example * a.key_heads + key_head) * a.queries + first) * group_),
-        length_(lengths == nullptr ? a.keys : std::clamp<std::int64_t>(lengths[example], 0, a.keys)) {
-    for (std::int64_t i = 0; i < count_; ++i) {
-      const Seen seen = seen_by(a, length_, first + i);
+        logs_(((example * a.key_heads + key_head) * a.queries + first) * group_) {
+    const std::int64_t length =
+        x.lengths == nullptr ? a.keys : std::clamp<std::int64_t>(x.lengths[example], 0, a.keys);
+    for (std::int64_t row = 0; row < size(); ++row) {
+      const bool* const mask = terms(x.mask, row);
+      Seen seen = seen_by(a, seen_by(a, length, first + row / group_), mask, x.mask.strides[3]);
+      if (x.bias.data != nullptr)
+        seen.highest_bias =
+            highest_bias(seen, terms(x.bias, row), x.bias.strides[3], mask, x.mask.strides[3]);
       begin_ = std::min(begin_, seen.first);
       end_ = std::max(end_, seen.end);
+      seen_.push_back(seen);
     }
   }
 
@@ -91,7 +133,14 @@ class Rows {
   /// All keys that its queries see are from begin() on, before end().
   std::int64_t begin() const { return begin_; }
   std::int64_t end() const { return end_; }
-  Seen seen(std::int64_t row) const { return seen_by(a_, length_, first_ + row / group_); }
+  const Seen& seen(std::int64_t row) const { return seen_[static_cast<std::size_t>(row)]; }
+
+  /// A row's terms, of all keys; null if there are none.
+  template <class T>
+  T* terms(const Terms<T>& all, std::int64_t row) const {
+    if (all.data == nullptr) return nullptr;
+    return all.at(example_, key_head_ * group_ + row % group_, first_ + row / group_);
+  }
 
   /// The logs of its rows, which stand together.
   template <class T>
@@ -117,17 +166,20 @@ class Rows {
       std::copy_n(rows + i * width(), width(), x + offset_ + i * a_.heads * a_.features);
   }
 
-  /// Hides the scores of keys that the row does not see, of `keys` keys from `key` on.
+  /// Adds the bias, and hides the scores of keys that the row does not see, of `keys` keys from `key` on.
   Vectors hidden(float* scores, std::int64_t row, std::int64_t key, std::int64_t keys) const {
     float* const x = scores + row * kKeys;
-    const Seen s = seen(row);
+    const Seen& s = seen(row);
     const std::int64_t first = std::clamp<std::int64_t>(s.first - key, 0, keys),
                        end = std::clamp<std::int64_t>(s.end - key, 0, keys);
     if (first >= end) return {x, 0, 0};
     constexpr auto kMultiple = static_cast<std::int64_t>(kRowMultiple);
     const std::int64_t from = first / kMultiple * kMultiple,
                        to = (end + kMultiple - 1) / kMultiple * kMultiple;
-    if (s.none) std::fill(x + first, x + end, 0.F);
+    if (s.none)
+      std::fill(x + first, x + end, 0.F);
+    else
+      apply_terms(x, s, row, key, first, end);
     std::fill(x + from, x + first, -kInfinity);
     std::fill(x + end, x + to, -kInfinity);
     return {x, static_cast<std::size_t>(from), static_cast<std::size_t>(to)};
@@ -136,8 +188,25 @@ class Rows {
  private:
   std::int64_t width() const { return group_ * a_.features; }
 
+  /// To the row's scores x of the keys from `key` on, of which those from `first` to `end` may be seen.
+  void apply_terms(float* x, const Seen& s, std::int64_t row, std::int64_t key, std::int64_t first,
+                   std::int64_t end) const {
+    if (const float* const bias = terms(x_.bias, row)) {
+      if (x_.bias.strides[3] == 0)
+        for (std::int64_t i = first; i < end; ++i) x[i] = x[i] + *bias - s.highest_bias;
+      else
+        for (std::int64_t i = first; i < end; ++i) x[i] = x[i] + bias[key + i] - s.highest_bias;
+    }
+    // Where the mask is the same for all keys, the query sees all.
+    const bool* const mask = terms(x_.mask, row);
+    if (mask != nullptr && x_.mask.strides[3] != 0)
+      for (std::int64_t i = first; i < end; ++i) x[i] = mask[key + i] ? x[i] : -kInfinity;
+  }
+
   const Attention& a_;
-  const std::int64_t group_, first_, count_, offset_, logs_, length_;
+  const AttentionOperands& x_;
+  const std::int64_t group_, example_, key_head_, first_, count_, offset_, logs_;
+  std::vector<Seen> seen_;
   std::int64_t begin_ = std::numeric_limits<std::int64_t>::max(), end_ = 0;
 };
 
@@ -179,7 +248,7 @@ void attend_rows(const Attention& a, const Library& library, const Rows& rows, c
 void attend_rows_backward(const Attention& a, const Library& library, const Rows& rows,
                           const AttentionResidual& x, const float* cotangent, const Keys<const float>& key,
                           const Keys<const float>& value, float* of_query, const Keys<float>& of_key,
-                          const Keys<float>& of_value) {
+                          const Keys<float>& of_value, const Terms<float>& of_bias) {
   const std::int64_t f = a.features, count = rows.size();
   const float *const queries = rows.gathered(x.operands.query, 0, a.scale),
                      *const given = rows.gathered(cotangent, 1), *const logs = rows.logs(x.logs);
@@ -202,6 +271,12 @@ void attend_rows_backward(const Attention& a, const Library& library, const Rows
       seen.clear_others(seen.row, keys);
       seen.clear_others(of_row, keys);
       if (rows.seen(i).none) std::fill(of_row, of_row + keys, 0.F);
+      float* const terms = rows.terms(of_bias, i);
+      if (terms == nullptr) continue;
+      if (of_bias.strides[3] == 0)
+        *terms += std::accumulate(of_row, of_row + keys, 0.F);
+      else
+        for (std::int64_t j = 0; j < keys; ++j) terms[begin + j] += of_row[j];
     }
     sgemm(library, 'T', 'N', keys, f, count, scores, kKeys, given, f, 1, of_value.at(begin), of_value.stride);
     sgemm(library, 'T', 'N', keys, f, count, cotangents, kKeys, queries, f, 1, of_key.at(begin),
@@ -224,17 +299,15 @@ void attend(const Attention& a, const AttentionOperands& x, float* result, float
     // The last queries, which may see most keys, first.
     const std::int64_t block = blocks - 1 - piece / (a.batch * a.key_heads), key_head = piece % a.key_heads,
                        example = piece / a.key_heads % a.batch;
-    attend_rows(a, library, Rows(a, x.lengths, example, key_head, block * each), x.query,
+    attend_rows(a, library, Rows(a, x, example, key_head, block * each), x.query,
                 keys_of(x.key, a, example, key_head), keys_of(x.value, a, example, key_head), result, logs);
   });
 }
 
 void attend_backward(const Attention& a, const AttentionResidual& x, const float* cotangent, float* of_query,
-                     float* of_key, float* of_value, const ForEach& for_each) {
+                     float* of_key, float* of_value, const Terms<float>& of_bias, const ForEach& for_each) {
   const Library& library = *find_library();
-  for_each(a.batch * a.key_heads, [&](std::int64_t piece) {
-    const OneThread one(library);
-    const std::int64_t example = piece / a.key_heads, key_head = piece % a.key_heads;
+  const auto backward = [&](std::int64_t example, std::int64_t key_head) {
     const Keys<float> to_key = keys_of(of_key, a, example, key_head),
                       to_value = keys_of(of_value, a, example, key_head);
     for (std::int64_t i = 0; i < a.keys; ++i) {
@@ -242,9 +315,20 @@ void attend_backward(const Attention& a, const AttentionResidual& x, const float
       std::fill_n(to_value.at(i), a.features, 0.F);
     }
     for (std::int64_t first = 0; first < a.queries; first += Rows::queries_of_a_block(a))
-      attend_rows_backward(a, library, Rows(a, x.operands.lengths, example, key_head, first), x, cotangent,
+      attend_rows_backward(a, library, Rows(a, x.operands, example, key_head, first), x, cotangent,
                            keys_of(x.operands.key, a, example, key_head),
-                           keys_of(x.operands.value, a, example, key_head), of_query, to_key, to_value);
+                           keys_of(x.operands.value, a, example, key_head), of_query, to_key, to_value,
+                           of_bias);
+  };
+  // Examples and heads that add to the same elements of the bias are one piece.
+  const bool has_bias = of_bias.data != nullptr;
+  if (has_bias) std::fill_n(of_bias.data, of_bias.elements, 0.F);
+  const std::int64_t examples = has_bias && of_bias.strides[0] == 0 ? 1 : a.batch,
+                     heads = has_bias && of_bias.strides[1] == 0 ? 1 : a.key_heads;
+  for_each(examples * heads, [&](std::int64_t piece) {
+    const OneThread one(library);
+    for (std::int64_t example = piece / heads; example < a.batch; example += examples)
+      for (std::int64_t head = piece % heads; head < a.key_heads; head += heads) backward(example, head);
   });
 }
 

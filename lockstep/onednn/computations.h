@@ -43,9 +43,31 @@ struct Attention {
   float scale;
   std::int64_t left = -1, right = -1;  ///< how many places before and after its own a query sees; -1: all
 };
+/// Elements that scores share: an array whose dimensions repeat to [batch, heads, queries, keys].
+template <class T>
+struct Terms {
+  Terms() = default;
+  /// `sizes`: those of the four dimensions, each 1 or the scores'.
+  Terms(T* data, const std::int64_t* sizes) : data(data) {
+    for (int d = 3; d >= 0; --d) {
+      strides[d] = sizes[d] == 1 ? 0 : elements;
+      elements *= sizes[d];
+    }
+  }
+  T* at(std::int64_t example, std::int64_t head, std::int64_t query) const {
+    return data + example * strides[0] + head * strides[1] + query * strides[2];
+  }
+
+  T* data = nullptr;  ///< null: there are none
+  std::int64_t elements = 1;
+  std::int64_t strides[4] = {};  ///< from one element to the next; 0 where the size is 1
+};
+
 struct AttentionOperands {
   const float *query, *key, *value;
-  const std::int32_t* lengths;  ///< of each example, the number of keys that count; null: all
+  const std::int32_t* lengths = nullptr;  ///< of each example, the number of keys that count; null: all
+  Terms<const bool> mask = {};
+  Terms<const float> bias = {};
 };
 void attend(const Attention& attention, const AttentionOperands& operands, float* result, float* logs,
             const ForEach& for_each);
@@ -54,7 +76,10 @@ struct AttentionResidual {
   AttentionOperands operands;
   const float *result, *logs;
 };
+/// A bias whose cotangent is wanted (`of_bias`) has more than one example or head, or there is only one: the
+/// threads that add to it have other examples or heads.
 void attend_backward(const Attention& attention, const AttentionResidual& residual, const float* cotangent,
-                     float* of_query, float* of_key, float* of_value, const ForEach& for_each);
+                     float* of_query, float* of_key, float* of_value, const Terms<float>& of_bias,
+                     const ForEach& for_each);
 
 }  // namespace lockstep::onednn

@@ -48,14 +48,25 @@ void attention(std::string_view operation, const XLA_FFI_CallFrame& frame, const
       .left = collectives::ffi_number(frame, "left"),
       .right = collectives::ffi_number(frame, "right")};
   const bool backward = operation == "attention_backward";
-  const bool has_lengths = frame.args.size == (backward ? 7 : 4);
-  const AttentionOperands operands = {
-      operand(0), operand(1), operand(2),
-      has_lengths ? static_cast<const std::int32_t*>(buffer(frame.args.args[3]).data) : nullptr};
+  AttentionOperands operands = {operand(0), operand(1), operand(2)};
+  const XLA_FFI_Buffer* bias = nullptr;
+  const std::int64_t others = frame.args.size - (backward ? 3 : 0);
+  for (std::int64_t i = 3; i < others; ++i) {
+    const XLA_FFI_Buffer& x = buffer(frame.args.args[i]);
+    if (x.dtype == XLA_FFI_DataType_S32) {
+      operands.lengths = static_cast<const std::int32_t*>(x.data);
+    } else if (x.dtype == XLA_FFI_DataType_PRED) {
+      operands.mask = {static_cast<const bool*>(x.data), x.dims};
+    } else {
+      operands.bias = {operand(i), x.dims};
+      bias = &x;
+    }
+  }
   if (!backward) return attend(a, operands, result(0), result(1), for_each);
-  const std::int64_t next = has_lengths ? 4 : 3;
-  attend_backward(a, {operands, operand(next), operand(next + 1)}, operand(next + 2), result(0), result(1),
-                  result(2), for_each);
+  Terms<float> of_bias;
+  if (frame.rets.size == 4) of_bias = {result(3), bias->dims};
+  attend_backward(a, {operands, operand(others), operand(others + 1)}, operand(others + 2), result(0),
+                  result(1), result(2), of_bias, for_each);
 }
 
 void execute(const XLA_FFI_CallFrame& frame) {

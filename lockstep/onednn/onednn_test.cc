@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "lockstep/collectives/test_for_each.h"
@@ -364,17 +366,33 @@ TEST(OneDnn, ACall_DoesNotChangeTheCallersOpenMpThreads) {
 }
 
 struct Attended {
-  std::vector<float> result, logs, of_query, of_key, of_value;
+  std::vector<float> result, logs, of_query, of_key, of_value, of_bias;
 };
 Attended attended(const Attention& a, const std::vector<std::vector<float>>& x,
-                  const std::vector<std::int32_t>& lengths, const ForEach& for_each) {
-  Attended y{x[0], std::vector<float>(static_cast<std::size_t>(a.batch * a.heads * a.queries)), x[0], x[1],
-             x[2]};
-  const AttentionOperands operands = {x[0].data(), x[1].data(), x[2].data(),
-                                      lengths.empty() ? nullptr : lengths.data()};
+                  const std::vector<std::int32_t>& lengths, const test::MaskAndBias& terms,
+                  const ForEach& for_each) {
+  Attended y{x[0], std::vector<float>(static_cast<std::size_t>(a.batch * a.heads * a.queries)),
+             x[0], x[1],
+             x[2], {}};
+  AttentionOperands operands = {x[0].data(), x[1].data(), x[2].data(),
+                                lengths.empty() ? nullptr : lengths.data()};
+  std::unique_ptr<bool[]> mask;
+  std::vector<float> bias;
+  Terms<float> of_bias;
+  if (terms.mask) {
+    mask = std::make_unique<bool[]>(terms.mask->values.size());
+    std::ranges::transform(terms.mask->values, mask.get(), [](double value) { return value != 0; });
+    operands.mask = {mask.get(), terms.mask->sizes.data()};
+  }
+  if (terms.bias) {
+    bias.assign(terms.bias->values.begin(), terms.bias->values.end());
+    operands.bias = {bias.data(), terms.bias->sizes.data()};
+    y.of_bias.assign(bias.size(), NAN);
+    of_bias = {y.of_bias.data(), terms.bias->sizes.data()};
+  }
   attend(a, operands, y.result.data(), y.logs.data(), for_each);
   attend_backward(a, {operands, y.result.data(), y.logs.data()}, x[3].data(), y.of_query.data(),
-                  y.of_key.data(), y.of_value.data(), for_each);
+                  y.of_key.data(), y.of_value.data(), of_bias, for_each);
   return y;
 }
 
@@ -385,21 +403,23 @@ std::vector<std::vector<float>> operands_of(const Attention& a) {
   return {random(query, 1), random(key, 2), random(key, 3), random(query, 4)};
 }
 
-void expect_equal_to_the_definition(const Attention& a, const std::vector<std::int32_t>& lengths) {
+void expect_equal_to_the_definition(const Attention& a, const std::vector<std::int32_t>& lengths,
+                                    const test::MaskAndBias& terms = {}) {
   const std::vector<std::vector<float>> x = operands_of(a);
-  const Attended y = attended(a, x, lengths, in_turn);
+  const Attended y = attended(a, x, lengths, terms, in_turn);
   std::array<std::vector<double>, 4> operands;
   for (std::size_t i = 0; i < 4; ++i) operands[i].assign(x[i].begin(), x[i].end());
-  const std::array<std::vector<double>, 4> wanted = test::attention_by_definition(a, operands, lengths);
-  const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value};
+  const auto wanted = test::attention_by_definition(a, operands, lengths, terms);
+  const std::vector<float>* const found[] = {&y.result, &y.of_query, &y.of_key, &y.of_value, &y.of_bias};
   for (std::size_t i = 0; i < wanted.size(); ++i)
     for (std::size_t e = 0; e < wanted[i].size(); ++e)
       ASSERT_NEAR((*found[i])[e], wanted[i][e], 5e-6 * std::max(1.0, std::abs(wanted[i][e])))
           << a.queries << " queries, " << a.keys << " keys, " << a.key_heads << " key heads, window "
           << a.left << ", " << a.right << ", array " << i << ", element " << e;
-  const Attended again = attended(a, x, lengths, on_threads);
+  const Attended again = attended(a, x, lengths, terms, on_threads);
   EXPECT_EQ(again.result, y.result);
   EXPECT_EQ(again.of_key, y.of_key);
+  EXPECT_EQ(again.of_bias, y.of_bias);
 }
 
 TEST(Attention, OfAnySizes_EqualsTheDefinition) {
@@ -418,6 +438,47 @@ TEST(Attention, WithWindowsAndLengths_EqualsTheDefinition) {
       expect_equal_to_the_definition(a, lengths);
 }
 
+TEST(Attention, WithMaskAndBias_EqualsTheDefinition) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const std::vector<Attention> kinds = test::kinds_of_attention(40);
+  for (std::size_t i = 0; i < kinds.size(); i += 5)
+    for (const std::vector<std::int32_t>& lengths : test::lengths_of_keys(kinds[i]))
+      for (const test::MaskAndBias& terms : test::kinds_of_mask_and_bias(kinds[i]))
+        expect_equal_to_the_definition(kinds[i], lengths, terms);
+}
+
+/// A mask may hide a block, and all keys of the queries before it.
+TEST(Attention, WhereAMaskHidesBlocks_EqualsTheDefinition) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const Attention a{2, 140, 600, 4, 2, 4, 1};
+  for (const auto& [first, end] : {std::pair{0, 300}, {250, 520}, {300, 600}, {0, 600}}) {
+    test::MaskAndBias terms;
+    terms.mask = test::ScoreTerms{{2, 1, 1, 600}, std::vector<double>(1200, 1)};
+    std::fill(terms.mask->values.begin() + first, terms.mask->values.begin() + end, 0);
+    expect_equal_to_the_definition(a, {}, terms);
+  }
+}
+
+/// By such a bias programs hide all keys of a query. It leaves nothing of the scores, so their weights are
+/// equal, also in the derivative.
+TEST(Attention, WithALowBiasForAllKeys_GivesTheMean) {
+  if (!is_available()) GTEST_SKIP() << description();
+  const Attention a{1, 3, 300, 1, 1, 4, 1};
+  const std::vector<std::vector<float>> x = operands_of(a);
+  for (const double low : {-1e12, -3.4e38}) {
+    test::MaskAndBias terms;
+    terms.bias = test::ScoreTerms{{1, 1, 1, 1}, {low}};
+    const Attended y = attended(a, x, {}, terms, in_turn);
+    for (std::size_t f = 0; f < 4; ++f) {
+      double mean = 0, cotangents = 0;
+      for (std::size_t j = 0; j < 300; ++j) mean += x[2][j * 4 + f] / 300.0;
+      for (std::size_t i = 0; i < 3; ++i) cotangents += x[3][i * 4 + f];
+      EXPECT_NEAR(y.result[f], mean, 1e-5);
+      EXPECT_NEAR(y.of_value[f], cotangents / 300, 1e-5);
+    }
+  }
+}
+
 /// A query from 280 on sees no key of the first block.
 TEST(Attention, WhereWholeBlocksAreHidden_EqualsTheDefinition) {
   if (!is_available()) GTEST_SKIP() << description();
@@ -430,7 +491,7 @@ TEST(Attention, WithANanInAKey_IsNanForTheQueriesThatSeeIt) {
   const Attention a{1, 300, 300, 1, 1, 4, 1, -1, 0};
   std::vector<std::vector<float>> x = operands_of(a);
   x[1][4 * 140] = std::numeric_limits<float>::quiet_NaN();
-  const Attended y = attended(a, x, {}, in_turn);
+  const Attended y = attended(a, x, {}, {}, in_turn);
   for (std::size_t i = 0; i < 300; ++i) {
     EXPECT_EQ(std::isnan(y.result[4 * i]), i >= 140) << i;
     EXPECT_EQ(std::isnan(y.of_query[4 * i + 1]), i >= 140) << i;
@@ -447,8 +508,8 @@ TEST(Attention, WithScoresOfMinusInfinity_IgnoresTheirKeys) {
   y[1].assign(x[1].begin() + 260, x[1].end());
   y[2].assign(x[2].begin() + 260, x[2].end());
   std::fill_n(x[1].begin(), 260, -std::numeric_limits<float>::infinity());
-  const std::vector<float> found = attended(all, x, {}, in_turn).result,
-                           wanted = attended(some, y, {}, in_turn).result;
+  const std::vector<float> found = attended(all, x, {}, {}, in_turn).result,
+                           wanted = attended(some, y, {}, {}, in_turn).result;
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-6) << i;
 }
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/onednn/computations.h"
@@ -30,15 +32,60 @@ inline std::vector<std::vector<std::int32_t>> lengths_of_keys(const onednn::Atte
   return {{}, {static_cast<std::int32_t>(a.keys / 2 + 1), 0}};
 }
 
-/// Of query, key, value and the result's cotangent: the result, and the cotangents of query, key and value.
-/// `lengths` may be empty.
-inline std::array<std::vector<double>, 4> attention_by_definition(
+/// A mask (1 and 0) or bias of these sizes, which repeats to [batch, heads, queries, keys].
+struct ScoreTerms {
+  std::vector<std::int64_t> sizes;
+  std::vector<double> values;
+
+  std::size_t place(const std::array<std::int64_t, 4>& of_score) const {
+    std::int64_t place = 0;
+    for (std::size_t d = 0; d < 4; ++d) place = place * sizes[d] + (sizes[d] == 1 ? 0 : of_score[d]);
+    return static_cast<std::size_t>(place);
+  }
+};
+
+struct MaskAndBias {
+  std::optional<ScoreTerms> mask = {}, bias = {};
+};
+
+/// Masks and biases in each combination of dimensions that repeat. A mask of queries hides all keys of one
+/// query in five.
+inline std::vector<MaskAndBias> kinds_of_mask_and_bias(const onednn::Attention& a) {
+  std::vector<MaskAndBias> all;
+  for (int repeated = 0; repeated < 16; ++repeated) {
+    const auto terms = [&](int repeated) {
+      ScoreTerms made{{a.batch, a.heads, a.queries, a.keys}, {}};
+      for (std::size_t d = 0; d < 4; ++d)
+        if ((repeated >> d & 1) != 0) made.sizes[d] = 1;
+      std::int64_t count = 1;
+      for (const std::int64_t size : made.sizes) count *= size;
+      for (std::int64_t i = 0; i < count; ++i)
+        made.values.push_back(std::sin(static_cast<double>(i * i + 1)));
+      return made;
+    };
+    MaskAndBias each;
+    if (repeated % 3 != 0) each.mask = terms(repeated);
+    if (each.mask)
+      for (std::size_t i = 0; i < each.mask->values.size(); ++i) {
+        const std::size_t keys = static_cast<std::size_t>(each.mask->sizes[3]);
+        each.mask->values[i] = each.mask->values[i] > -0.3 && i / keys % 5 != 2 ? 1 : 0;
+      }
+    if (repeated % 3 != 1) each.bias = terms(15 - repeated);
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+/// Of query, key, value and the result's cotangent: the result, and the cotangents of query, key, value and,
+/// if there is one, bias. `lengths` may be empty.
+inline std::array<std::vector<double>, 5> attention_by_definition(
     const onednn::Attention& a, const std::array<std::vector<double>, 4>& operands,
-    const std::vector<std::int32_t>& lengths = {}) {
+    const std::vector<std::int32_t>& lengths = {}, const MaskAndBias& terms = {}) {
   const auto& [q, k, v, g] = operands;
-  std::array<std::vector<double>, 4> out;
+  std::array<std::vector<double>, 5> out;
   for (const std::size_t i : {0, 1, 2, 3}) out[i].resize(operands[i == 0 ? 0 : i - 1].size());
-  auto& [result, of_query, of_key, of_value] = out;
+  if (terms.bias) out[4].resize(terms.bias->values.size());
+  auto& [result, of_query, of_key, of_value, of_bias] = out;
   const std::int64_t group = a.heads / a.key_heads;
   for (std::int64_t b = 0; b < a.batch; ++b) {
     for (std::int64_t h = 0; h < a.heads; ++h) {
@@ -60,13 +107,15 @@ inline std::array<std::vector<double>, 4> attention_by_definition(
           if (a.left >= 0 && j < i - a.left) continue;
           if (a.right >= 0 && j > i + a.right) continue;
           if (!lengths.empty() && j >= lengths[static_cast<std::size_t>(b)]) continue;
+          if (terms.mask && terms.mask->values[terms.mask->place({b, h, i, j})] == 0) continue;
           seen.push_back(j);
         }
         const bool none = seen.empty();
         for (std::int64_t j = 0; none && j < a.keys; ++j) seen.push_back(j);
         std::vector<double> weights, of_weights;
         for (const std::int64_t j : seen) {
-          weights.push_back(none ? 0 : double{a.scale} * dot(q, k, j));
+          const double bias = terms.bias ? terms.bias->values[terms.bias->place({b, h, i, j})] : 0;
+          weights.push_back(none ? 0 : double{a.scale} * dot(q, k, j) + bias);
           of_weights.push_back(dot(g, v, j));
         }
         double sum = 0, mean = 0;
@@ -74,7 +123,9 @@ inline std::array<std::vector<double>, 4> attention_by_definition(
         for (double& weight : weights) sum += weight = std::exp(weight - highest);
         for (std::size_t s = 0; s < seen.size(); ++s) mean += (weights[s] /= sum) * of_weights[s];
         for (std::size_t s = 0; s < seen.size(); ++s) {
-          const double of_score = none ? 0 : double{a.scale} * weights[s] * (of_weights[s] - mean);
+          const double of_sum = none ? 0 : weights[s] * (of_weights[s] - mean);
+          const double of_score = double{a.scale} * of_sum;
+          if (terms.bias) of_bias[terms.bias->place({b, h, i, seen[s]})] += of_sum;
           for (std::int64_t f = 0; f < a.features; ++f) {
             const std::size_t at = key(seen[s], f);
             result[row(f)] += weights[s] * v[at];

@@ -4,6 +4,7 @@
 #include "lockstep/onednn/onednn.h"
 #include "lockstep/program/lowering.h"
 #include "lockstep/program/test_evaluate.h"
+#include "lockstep/transforms/dce.h"
 #include "lockstep/transforms/nested_primitives.h"
 
 namespace lockstep::transforms {
@@ -46,6 +47,38 @@ TEST(Attention, WithLengthsOfKeys_IsComputedByOneDnn) {
   local.push_back({DType::kI32, {2}});
   EXPECT_TRUE(is_called(whole, whole));
   EXPECT_TRUE(is_called(whole, local));
+}
+
+TEST(Attention, WithMaskAndBias_IsComputedByOneDnn) {
+  if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
+  std::vector<Aval> whole = operands(8, 320, 4, 2), local = operands(2, 320, 4, 2);
+  whole.insert(whole.end(), {{DType::kBool, {8, 1, 1, 320}}, {DType::kBF16, {1, 4, 320, 1}}});
+  local.insert(local.end(), {{DType::kBool, {2, 1, 1, 320}}, {DType::kBF16, {1, 4, 320, 1}}});
+  EXPECT_TRUE(is_called(whole, whole));
+  EXPECT_TRUE(is_called(whole, local));
+}
+
+TEST(Attention, WhoseBiasAllExamplesAndHeadsShare_HasItsDerivativeByXla) {
+  if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
+  const auto calls = [](const Shape& bias, bool is_used) {
+    std::vector<Aval> avals = operands(2, 320, 4, 2);
+    avals.push_back({DType::kF32, bias});
+    const AttentionParams forward = attention_of(avals, {.scale = 1, .block = 256}, false);
+    const std::vector<Aval> results = forward.program->output_avals();
+    avals.insert(avals.end(), {results[0], results[1], results[0]});
+    const ir::Program program = test::trace(avals, [&](std::span<const ir::Value> v) {
+      std::vector<ir::Value> all =
+          emit_nested(v[0].builder(), attention_p(),
+                      ir::OpParams::of(attention_of(avals, {.scale = 1, .block = 256}, true)), v);
+      if (!is_used) all.pop_back();
+      return all;
+    });
+    return count_of("attention_backward", lower(eliminate_dead_code(program), {}).stablehlo);
+  };
+  EXPECT_EQ(calls({1, 1, 320, 320}, true), 0U);
+  EXPECT_EQ(calls({1, 1, 320, 320}, false), 1U) << "without the bias's cotangent";
+  EXPECT_EQ(calls({1, 4, 320, 320}, true), 1U);
+  EXPECT_EQ(calls({2, 1, 1, 320}, true), 1U);
 }
 
 TEST(Attention, OfSplitSequencesOrGroups_IsCompiledByXla) {

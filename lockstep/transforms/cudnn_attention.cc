@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/transforms/cudnn_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/program/primitives/elementwise.h"
 #include "lockstep/program/primitives/reduction.h"
+#include "lockstep/program/primitives/rules.h"
 #include "lockstep/program/primitives/shape.h"
 
 namespace lockstep::transforms {
@@ -41,12 +43,16 @@ Names written(Lowering& out, const Named& from,
   return out.inlined(builder.finish(compute(values)), from.names);
 }
 
-/// The sizes of a device's part.
+/// The sizes of a device's part, and where its operands are.
 struct Sides {
-  explicit Sides(const ir::Program& program) {
-    const std::vector<Aval> avals = program.input_avals();
-    query = avals[0].shape;
-    key = avals[1].shape;
+  explicit Sides(const AttentionParams& p) : Sides(p.program->input_avals(), p.backward) {}
+  Sides(const std::vector<Aval>& avals, bool backward)
+      : query(avals[0].shape), key(avals[1].shape), at(avals, backward) {
+    if (!at.mask && !at.bias) return;
+    terms = {1, 1, queries(), keys()};
+    for (const auto& each : {at.mask, at.bias})
+      for (const std::size_t d : {0, 1})
+        if (each) terms[d] = std::max(terms[d], avals[*each].shape[d]);
   }
 
   std::int64_t batch() const { return query[0]; }
@@ -57,9 +63,9 @@ struct Sides {
   std::int64_t group() const { return heads() / key_heads(); }
 
   Shape query, key;
+  OptionalOperands at;
+  Shape terms;  ///< of the one array that mask and bias become; empty if there is neither
 };
-
-bool has_lengths(const AttentionParams& p) { return p.program->inputs.size() == (p.backward ? 7 : 4); }
 
 /// The keys that a query sees to the left, with its own; 0: all. XLA's field has 32 bits.
 std::int64_t window(const AttentionParams& p, const Sides& sides) {
@@ -98,8 +104,8 @@ std::string configuration(const AttentionParams& p, const Sides& sides, DType dt
                              {"pointer_primitive_type", "PRIMITIVE_TYPE_INVALID"},
                              {"dynamic_shape_metadata_prefix_bytes", "0"}}},
                            {"is_dynamic_dimension", {false, false, false, false}}};
-  const std::string mask = std::string(has_lengths(p) ? "PADDING" : "") +
-                           (has_lengths(p) && p.right ? "_" : "") + (p.right ? "CAUSAL" : "");
+  const std::string mask = std::string(sides.at.lengths ? "PADDING" : "") +
+                           (sides.at.lengths && p.right ? "_" : "") + (p.right ? "CAUSAL" : "");
   nlohmann::json attention = {{"algorithm",
                                {{"algo_id", "0"},
                                 {"math_type", "TENSOR_OP_MATH"},
@@ -127,8 +133,8 @@ std::string configuration(const AttentionParams& p, const Sides& sides, DType dt
   return json_text({{"operation_queue_id", "0"}, {"cudnn_fmha_backend_config", std::move(attention)}});
 }
 
-/// A custom call. Results of four dimensions are [batch, heads, rows, features], which memory holds as
-/// [batch, rows, heads, features]. XLA adds the workspace after them.
+/// A custom call. The first three results of four dimensions are [batch, heads, rows, features], which memory
+/// holds as [batch, rows, heads, features]. XLA adds the workspace after them.
 Names call(Lowering& out, std::string_view target, const std::string& configuration, const Named& operands,
            const std::vector<Aval>& results) {
   std::vector<std::string> operand_types, operand_layouts, result_types, result_layouts;
@@ -136,10 +142,11 @@ Names call(Lowering& out, std::string_view target, const std::string& configurat
     operand_types.push_back(ir::mlir_type(aval));
     operand_layouts.push_back(ir::mlir_row_major(aval.shape.size()));
   }
-  for (const Aval& aval : results) {
-    result_types.push_back(ir::mlir_type(aval));
-    result_layouts.push_back(aval.shape.size() == 4 ? ir::mlir_layout(Sizes{3, 1, 2, 0})
-                                                    : ir::mlir_row_major(aval.shape.size()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::size_t rank = results[i].shape.size();
+    result_types.push_back(ir::mlir_type(results[i]));
+    result_layouts.push_back(rank == 4 && i < 3 ? ir::mlir_layout(Sizes{3, 1, 2, 0})
+                                                : ir::mlir_row_major(rank));
   }
   result_types.push_back("tensor<0xui8>");
   result_layouts.push_back(ir::mlir_row_major(1));
@@ -170,9 +177,14 @@ Value by_groups(const Value& logs, const Sides& sides) {
       lax::reshape(logs, {sides.batch(), sides.key_heads(), sides.group(), sides.queries()}), {0, 1, 3, 2});
 }
 
-/// Of each example, in this shape: whether its queries see no keys.
-Value sees_none(const Value& lengths, const Shape& shape) {
-  return lax::broadcast_in_dim(lax::le(lengths, lax::full_like(lengths, 0)), shape, {0});
+/// Where queries see no key, [batch, heads, queries] or sizes of 1, in the shape of `like`, which has those
+/// dimensions at these places.
+Value spread(const Value& none, const Value& like, const Sizes& places) {
+  Sizes order = {0, 1, 2};
+  std::ranges::sort(order, {}, [&](std::int64_t d) { return places[static_cast<std::size_t>(d)]; });
+  Sizes sorted = places;
+  std::ranges::sort(sorted);
+  return lax::broadcast_in_dim(lax::transpose(none, order), like.aval().shape, sorted);
 }
 
 /// The lengths of queries and keys for cuDNN, which must not be 0.
@@ -183,44 +195,108 @@ Names lengths_for_cudnn(Lowering& out, const std::string& lengths, const Sides& 
   });
 }
 
-/// The mean over the rows of x, in f32, in each row of `shape`, which may have several heads for each of x.
-Value mean_of_rows(const Value& x, const Shape& shape) {
-  const std::int64_t group = shape[2] / x.aval().shape[2];
-  const Value wide = lax::convert_element_type(x, DType::kF32), sum = lax::reduce_sum(wide, {1});
-  const Value mean = lax::div(sum, lax::full_like(sum, static_cast<double>(x.aval().shape[1])));
-  return lax::convert_element_type(
-      lax::reshape(
-          lax::broadcast_in_dim(mean, {shape[0], shape[1], x.aval().shape[2], group, shape[3]}, {0, 2, 4}),
-          shape),
-      x.aval().dtype);
+/// The score of hidden keys for cuDNN, which is wrong for larger ones. JAX's.
+double hidden_for_cudnn(DType dtype) { return dtype == DType::kBF16 ? -0x1p41 : -0x1p15; }
+
+/// An attention's operands for cuDNN: query, key, value, then what else the two calls take in different
+/// places.
+struct CudnnOperands {
+  Named sides, terms, lengths;
+  Named none;  ///< where queries see no key, if that can be
+};
+
+CudnnOperands operands_for_cudnn(Lowering& out, const ir::Equation& e, const AttentionParams& p,
+                                 const Sides& sides) {
+  const DType dtype = out.operand_aval(e, 0).dtype;
+  CudnnOperands all;
+  for (std::size_t i = 0; i < 3; ++i) all.sides.add(out.operand(e, i), out.operand_aval(e, i));
+  Named given;
+  const auto place = [&](const std::optional<std::size_t>& at) -> std::optional<std::size_t> {
+    if (!at) return {};
+    given.add(out.operand(e, *at), out.operand_aval(e, *at));
+    return given.names.size() - 1;
+  };
+  const auto lengths = place(sides.at.lengths), mask = place(sides.at.mask), bias = place(sides.at.bias);
+  const auto of = [](const std::vector<Value>& v, const std::optional<std::size_t>& i) {
+    return i ? std::optional(v[*i]) : std::nullopt;
+  };
+  if (lengths)
+    for (std::string& name : lengths_for_cudnn(out, given.names[*lengths], sides))
+      all.lengths.add(std::move(name), {DType::kI32, {sides.batch()}});
+  if (mask || bias) {
+    const Names terms = written(out, given, [&](const std::vector<Value>& v) -> std::vector<Value> {
+      const auto repeated = [&](const Value& x) {
+        return lax::broadcast_in_dim(x, sides.terms, {0, 1, 2, 3});
+      };
+      if (!mask) return {repeated(v[*bias])};
+      const Value hides = repeated(v[*mask]), zeros = ir::rules::zeros(hides, {dtype, sides.terms});
+      return {lax::select(hides, bias ? repeated(v[*bias]) : zeros,
+                          lax::full_like(zeros, hidden_for_cudnn(dtype)))};
+    });
+    all.terms.add(terms[0], {dtype, sides.terms});
+  }
+  given.add(all.sides.names[0], all.sides.avals[0]);
+  Aval none;
+  const Names names = written(out, given, [&](const std::vector<Value>& v) -> std::vector<Value> {
+    const auto found = sees_none({p.scale.real, p.block, p.left, p.right}, v.back(), sides.keys(),
+                                 of(v, lengths), of(v, mask));
+    if (!found) return {};
+    none = found->aval();
+    return {*found};
+  });
+  if (!names.empty()) all.none.add(names[0], none);
+  return all;
+}
+
+void append(Named& to, const Named& from) {
+  for (std::size_t i = 0; i < from.names.size(); ++i) to.add(from.names[i], from.avals[i]);
+}
+
+std::string target(const Sides& sides, bool backward) {
+  return fmt::format("__cudnn$fmha{}Softmax{}", sides.terms.empty() ? "" : "ScaleBias",
+                     backward ? "Backward" : "");
+}
+
+/// The sums of x's rows, [batch, rows, heads, features], in f32: [batch, key heads, features].
+Value sums_of_rows(const Value& x, const Sides& sides) {
+  const Shape& shape = x.aval().shape;
+  return lax::reduce_sum(
+      lax::reshape(lax::convert_element_type(x, DType::kF32),
+                   {shape[0], shape[1], sides.key_heads(), shape[2] / sides.key_heads(), shape[3]}),
+      {1, 3});
+}
+
+/// numbers / keys, [batch, key heads, features], in each row of an array like `shape`.
+Value shared_by_keys(const Value& numbers, const Shape& shape, const Sides& sides, DType dtype) {
+  const Value each = lax::div(numbers, lax::full_like(numbers, static_cast<double>(sides.keys())));
+  const Shape groups = {shape[0], shape[1], sides.key_heads(), shape[2] / sides.key_heads(), shape[3]};
+  return lax::convert_element_type(lax::reshape(lax::broadcast_in_dim(each, groups, {0, 2, 4}), shape),
+                                   dtype);
 }
 
 Names forward(Lowering& out, const ir::Equation& e, const AttentionParams& p, const Sides& sides) {
   const DType dtype = out.operand_aval(e, 0).dtype;
-  Named operands;
-  for (std::size_t i = 0; i < 3; ++i) operands.add(out.operand(e, i), out.operand_aval(e, i));
-  if (has_lengths(p))
-    for (std::string& name : lengths_for_cudnn(out, out.operand(e, 3), sides))
-      operands.add(std::move(name), {DType::kI32, {sides.batch()}});
+  const CudnnOperands given = operands_for_cudnn(out, e, p, sides);
+  Named operands = given.sides;
+  append(operands, given.terms);
+  append(operands, given.lengths);
   const Aval result = by_heads(dtype, sides.query),
              logs = {DType::kF32, {sides.batch(), sides.heads(), sides.queries()}};
   std::vector<Aval> results = {result};
   if (out.is_used(e, 1)) results.push_back(logs);
-  const Names made = call(out, "__cudnn$fmhaSoftmax", configuration(p, sides, dtype), operands, results);
-  Named after{made, results};
-  if (has_lengths(p)) {
-    after.add(out.operand(e, 2), out.operand_aval(e, 2));
-    after.add(out.operand(e, 3), out.operand_aval(e, 3));
-  }
+  Named after{call(out, target(sides, false), configuration(p, sides, dtype), operands, results), results};
+  after.add(given.sides.names[2], given.sides.avals[2]);
+  append(after, given.none);
   Names names = written(out, after, [&](const std::vector<Value>& v) {
     std::vector<Value> all = {by_rows(v[0])};
     if (results.size() > 1) all.push_back(by_groups(v[1], sides));
-    if (!has_lengths(p)) return all;
-    const Value &value = v[results.size()], &lengths = v.back();
-    all[0] = lax::select(sees_none(lengths, sides.query), mean_of_rows(value, sides.query), all[0]);
+    if (given.none.names.empty()) return all;
+    const Value& none = v.back();
+    const Value mean = shared_by_keys(sums_of_rows(v[results.size()], sides), sides.query, sides, dtype);
+    all[0] = lax::select(spread(none, all[0], {0, 2, 1}), mean, all[0]);
     if (results.size() > 1) {
-      const Value of_all = lax::full_like(all[1], std::log(static_cast<double>(sides.keys())));
-      all[1] = lax::select(sees_none(lengths, all[1].aval().shape), of_all, all[1]);
+      const Value of_all = lax::full_like(v[1], std::log(static_cast<double>(sides.keys())));
+      all[1] = by_groups(lax::select(spread(none, v[1], {0, 1, 2}), of_all, v[1]), sides);
     }
     return all;
   });
@@ -231,47 +307,50 @@ Names forward(Lowering& out, const ir::Equation& e, const AttentionParams& p, co
 
 Names backward(Lowering& out, const ir::Equation& e, const AttentionParams& p, const Sides& sides) {
   const DType dtype = out.operand_aval(e, 0).dtype;
-  const std::size_t of_result = has_lengths(p) ? 4 : 3, of_logs = of_result + 1, of_cotangent = of_result + 2;
-  Named operands;
-  for (std::size_t i = 0; i < 3; ++i) operands.add(out.operand(e, i), out.operand_aval(e, i));
-  const Names logs =
-      written(out, {{out.operand(e, of_logs)}, {out.operand_aval(e, of_logs)}},
-              [&](const std::vector<Value>& v) { return std::vector<Value>{by_heads(v[0], sides)}; });
-  operands.add(logs[0], {DType::kF32, {sides.batch(), sides.heads(), sides.queries()}});
-  operands.add(out.operand(e, of_cotangent), out.operand_aval(e, of_cotangent));
+  const CudnnOperands given = operands_for_cudnn(out, e, p, sides);
+  const std::size_t of_result = e.inputs.size() - 3, of_logs = of_result + 1, of_cotangent = of_result + 2;
+  Named last;
+  for (const std::size_t i : {of_logs, of_cotangent}) last.add(out.operand(e, i), out.operand_aval(e, i));
+  append(last, given.none);
+  // Queries that see no key add nothing to cuDNN's sums: their cotangents are 0, and so are their weights,
+  // the powers of scores less these logarithms. Their results were the means of all values.
+  constexpr double kNoWeight = 1e30;
+  const bool some_see_none = !given.none.names.empty();
+  const Names prepared = written(out, last, [&](const std::vector<Value>& v) {
+    std::vector<Value> all = {by_heads(v[0], sides)};
+    if (!some_see_none) return all;
+    all[0] = lax::select(spread(v[2], all[0], {0, 1, 2}), lax::full_like(all[0], kNoWeight), all[0]);
+    const Value none = spread(v[2], v[1], {0, 2, 1}), zeros = lax::full_like(v[1], 0);
+    all.push_back(lax::select(none, zeros, v[1]));
+    all.push_back(sums_of_rows(lax::select(none, v[1], zeros), sides));
+    return all;
+  });
+  Named operands = given.sides;
+  operands.add(prepared[0], {DType::kF32, {sides.batch(), sides.heads(), sides.queries()}});
+  operands.add(some_see_none ? prepared[1] : last.names[1], last.avals[1]);
+  append(operands, given.terms);
   operands.add(out.operand(e, of_result), out.operand_aval(e, of_result));
-  if (has_lengths(p))
-    for (std::string& name : lengths_for_cudnn(out, out.operand(e, 3), sides))
-      operands.add(std::move(name), {DType::kI32, {sides.batch()}});
-  const std::vector<Aval> results = {by_heads(dtype, sides.query), by_heads(dtype, sides.key),
-                                     by_heads(dtype, sides.key)};
-  Named after{call(out, "__cudnn$fmhaSoftmaxBackward", configuration(p, sides, dtype), operands, results),
-              results};
-  if (has_lengths(p)) {
-    after.add(out.operand(e, of_cotangent), out.operand_aval(e, of_cotangent));
-    after.add(out.operand(e, 3), out.operand_aval(e, 3));
-  }
+  append(operands, given.lengths);
+  std::vector<Aval> results = {by_heads(dtype, sides.query), by_heads(dtype, sides.key),
+                               by_heads(dtype, sides.key)};
+  const bool of_bias = has_cotangent_of_bias(p);
+  if (of_bias) results.push_back({dtype, sides.terms});
+  Named after{call(out, target(sides, true), configuration(p, sides, dtype), operands, results), results};
+  if (some_see_none)
+    after.add(prepared[2], {DType::kF32, {sides.batch(), sides.key_heads(), sides.query[3]}});
   return written(out, after, [&](const std::vector<Value>& v) {
     std::vector<Value> all = {by_rows(v[0]), by_rows(v[1]), by_rows(v[2])};
-    if (!has_lengths(p)) return all;
-    const Value& lengths = v[4];
-    for (std::size_t i = 0; i < 2; ++i)
-      all[i] = lax::select(sees_none(lengths, all[i].aval().shape), lax::full_like(all[i], 0), all[i]);
-    // The result was the mean of all values.
-    const Shape groups = {sides.batch(), sides.queries(), sides.key_heads(), sides.group(), sides.query[3]};
-    const Value cotangents = lax::reshape(lax::convert_element_type(v[3], DType::kF32), groups);
-    const Value sums = lax::reduce_sum(cotangents, {1, 3});
-    const Value each = lax::div(sums, lax::full_like(sums, static_cast<double>(sides.keys())));
-    const Value of_all = lax::convert_element_type(lax::broadcast_in_dim(each, sides.key, {0, 2, 3}), dtype);
-    all[2] = lax::select(sees_none(lengths, sides.key), of_all, all[2]);
+    if (some_see_none) all[2] = lax::add(all[2], shared_by_keys(v.back(), sides.key, sides, dtype));
+    if (of_bias) all.push_back(sums_in_shape(v[3], out.operand_aval(e, *sides.at.bias).shape));
     return all;
   });
 }
 
 }  // namespace
 
-std::string why_not_cudnn(const AttentionParams& p, DType dtype, std::int64_t max_features) {
-  const Sides sides(*p.program);
+std::string why_not_cudnn(const AttentionParams& p, bool is_differentiated, DType dtype,
+                          std::int64_t max_features) {
+  const Sides sides(p);
   const std::int64_t features = sides.query[3];
   if (dtype != DType::kBF16 && dtype != DType::kF16)
     return fmt::format("its operands are {}, and cuDNN takes bf16 and f16", name(dtype));
@@ -281,16 +360,30 @@ std::string why_not_cudnn(const AttentionParams& p, DType dtype, std::int64_t ma
   }
   if (p.right.value_or(0) != 0 || (p.left && !p.right))
     return "its window reaches to the right, and cuDNN takes windows to the left (.is_causal)";
-  if (p.left && (has_lengths(p) || sides.queries() - 1 - *p.left >= sides.keys()))
-    return "some queries may see no keys, because its window ends before them, and cuDNN has no result for "
-           "them";
+  if (p.left && !sides.at.lengths && sides.queries() > sides.keys())
+    return "it has a window and fewer keys than queries";
+  if (p.left && !sides.terms.empty()) return "it has a window and a mask or a bias";
+  if (sides.at.bias) {
+    const DType of_bias = p.program->input_avals()[*sides.at.bias].dtype;
+    if (of_bias != dtype) return fmt::format("its bias is {}, and its query {}", name(of_bias), name(dtype));
+  }
+  if (is_differentiated && !sides.terms.empty() && (sides.queries() % 2 != 0 || sides.keys() % 2 != 0))
+    return "it has a mask or a bias and a derivative, which takes even numbers of queries and keys";
   if (!std::isfinite(p.scale.real)) return "its scale is not finite";
   return "";
 }
 
+bool cudnn_repeats_terms(const AttentionParams& p) {
+  const Sides sides(p);
+  if (!sides.at.mask || !sides.at.bias) return false;
+  const std::vector<Aval> avals = p.program->input_avals();
+  const auto rows = [](const Shape& shape) { return shape[0] * shape[1]; };
+  return rows(sides.terms) > std::max(rows(avals[*sides.at.mask].shape), rows(avals[*sides.at.bias].shape));
+}
+
 Names cudnn_attention(Lowering& out, const ir::Equation& equation) {
   const auto& p = equation.params.as<AttentionParams>();
-  const Sides sides(*p.program);
+  const Sides sides(p);
   return p.backward ? backward(out, equation, p, sides) : forward(out, equation, p, sides);
 }
 

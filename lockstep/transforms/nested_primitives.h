@@ -116,6 +116,9 @@ struct AttentionParams {
   std::optional<std::string> implementation;
 };
 
+/// Whether the results are those of attend_backward with a bias whose cotangent is used.
+bool has_cotangent_of_bias(const AttentionParams& attention);
+
 /// The parameters for these operands, which vary over the same mesh axes.
 AttentionParams attention_of(const std::vector<Aval>& operands, const Attention& attention, bool backward);
 

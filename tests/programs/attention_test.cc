@@ -121,9 +121,23 @@ TEST(AttentionAsOneOperation, OfEachKind_EqualsMaskedAttention) {
     for (const std::int64_t key_heads : {2, 4}) {
       SCOPED_TRACE(fmt::format("{}, key heads: {}", kind.name, key_heads));
       const Arrays x = operands({.queries = kind.queries, .keys = kind.keys, .key_heads = key_heads});
-      const Arrays wanted = computed(attention(by_mask(kind)), x);
+      const Arrays wanted = computed(written_out(by_mask(kind)), x);
       expect_all_equal(computed(attention(kind.options), x), wanted, 2e-5);
       expect_all_equal(computed(attention(in_blocks(kind.options, 100)), x), wanted, 2e-5);
+    }
+  }
+}
+
+TEST(AttentionAsOneOperation, WithMaskOrBias_EqualsAttentionWrittenOut) {
+  for (const std::int64_t key_heads : {2, 4}) {
+    const Sizes s{.queries = 140, .keys = 132, .key_heads = key_heads};
+    for (const Variant& variant : variants(s)) {
+      SCOPED_TRACE(fmt::format("{}, key heads: {}", variant.name, key_heads));
+      const Arrays x = operands(s, variant), wanted = computed(written_out(variant.options), x);
+      nn::AttentionOptions by_xla = variant.options;
+      by_xla.implementation = nn::AttentionImplementation::kXla;
+      expect_all_equal(computed(attention(variant.options), x), wanted, 2e-5);
+      expect_all_equal(computed(attention(by_xla), x), wanted, 2e-5);
     }
   }
 }
@@ -133,7 +147,8 @@ TEST(AttentionAsOneOperation, InF64AndHalfPrecision_EqualsMaskedAttention) {
   for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}, {float16, 4e-3}}) {
     SCOPED_TRACE(std::string(name(dtype)));
     const Arrays x = operands({.queries = 260, .keys = 260}, dtype);
-    expect_all_equal(computed(attention(kind.options), x), computed(attention(by_mask(kind)), x), tolerance);
+    expect_all_equal(computed(attention(kind.options), x), computed(written_out(by_mask(kind)), x),
+                     tolerance);
   }
 }
 
@@ -164,7 +179,7 @@ TEST(AttentionAsOneOperation, HasForwardAndSecondDerivatives_AlsoUnderVmap) {
     SCOPED_TRACE(kind.name);
     kind.queries = kind.keys = 130;
     const Arrays x = operands({.queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .features = 2});
-    const Arrays wanted = further_derivatives(attention(by_mask(kind)), x);
+    const Arrays wanted = further_derivatives(written_out(by_mask(kind)), x);
     expect_all_equal(further_derivatives(attention(kind.options), x), wanted, 5e-5);
     expect_all_equal(further_derivatives(attention(in_blocks(kind.options, 40)), x), wanted, 5e-5);
   }
@@ -180,6 +195,39 @@ TEST(AttentionAsOneOperation, UnderVmap_StaysOneOperation) {
   const auto mapped = jit(vmap(each));
   EXPECT_THAT(mapped.lower(x[0], x[1], x[2]).program, HasSubstr(" = attention["));
   expect_equal(squeeze(mapped(x[0], x[1], x[2]), 1), attention({.is_causal = true})(x), 2e-5);
+}
+
+/// Gradients for three examples of everything, with terms that are shared and of their own.
+TEST(AttentionAsOneOperation, WithMaskAndBiasUnderVmap_EqualsAttentionWrittenOut) {
+  const Sizes s{.queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .features = 4};
+  const auto three = [](const Array& x) { return stack({x, x * 0.5f, x * -1.f}); };
+  const Arrays x = operands(s);
+  for (const Shape& shape : {Shape{2, 2, 130, 130}, {1, 2, 130, 130}, {1, 1, 1, 130}, {2, 1, 130, 1}}) {
+    SCOPED_TRACE(to_string(shape));
+    const Array bias = waves(shape, 7), mask = some_seen(shape);
+    const auto gradients = [&](auto&& attend_with) {
+      const auto of = [&](const Array& q, const Array& k, const Array& v, const Array& b, const Array& m) {
+        auto loss = [&](const Arrays& x) {
+          return sum(attend_with(nn::AttentionOptions{.mask = m})(x) * waves(x[0].shape(), 5));
+        };
+        return grad(loss)(Arrays{q, k, v, b});
+      };
+      const Array q = three(x[0]), k = three(x[1]), v = three(x[2]);
+      Arrays out;
+      for (const bool of_bias : {false, true}) {
+        for (const bool of_mask : {false, true}) {
+          const auto axis = [](bool is_own) { return is_own ? std::optional(0) : std::nullopt; };
+          const auto mapped = vmap(of, {.in_axes = {0, 0, 0, axis(of_bias), axis(of_mask)}});
+          for (const Array& g :
+               mapped(q, k, v, of_bias ? three(bias) : bias, of_mask ? stack({mask, mask, !mask}) : mask))
+            out.push_back(g);
+        }
+      }
+      return out;
+    };
+    expect_all_equal(gradients([](const nn::AttentionOptions& o) { return attention(o); }),
+                     gradients([](const nn::AttentionOptions& o) { return written_out(o); }), 5e-5);
+  }
 }
 
 TEST(Attention, ByBlocksUnderVmap_EqualsPlainAttention) {
@@ -279,7 +327,7 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
   const Array lengths = astype(arange(4) * 60, int32);
   for (const KindOfAttention& kind : {KindOfAttention{"causal", {.is_causal = true}, 256, 256},
                                       {"lengths", {.key_value_seq_lengths = lengths}, 256, 256}}) {
-    const Arrays wanted = computed(attention(by_mask(kind)), y);
+    const Arrays wanted = computed(written_out(by_mask(kind)), y);
     for (const Placement& each : placements) {
       SCOPED_TRACE(fmt::format("as one operation, {}, {} and {}", kind.name, each.query.to_string(),
                                each.key.to_string()));
@@ -295,6 +343,24 @@ LOCKSTEP_CHILD(attention_of_eight_devices) {
       EXPECT_EQ(lowered.as_text().find("operation = \"attention\"") != std::string::npos,
                 each.no_collectives);
     }
+  }
+  // A bias of all examples gets parts of its cotangent from devices with different examples.
+  for (const bool is_of_examples : {false, true}) {
+    const Variant variant{
+        "", {.mask = some_seen({4, 1, 1, 256})}, true, {is_of_examples ? 4 : 1, 8, 256, 256}};
+    const Arrays z = operands(of_parts, variant), wanted = computed(written_out(variant.options), z);
+    const auto put = [&](const Array& x, const PartitionSpec& spec) {
+      return device_put(x, NamedSharding(mesh, spec));
+    };
+    const PartitionSpec split = P({"data", "s"});
+    const Arrays placed = {put(z[0], split), put(z[1], split), put(z[2], split),
+                           put(z[3], is_of_examples ? split : P())};
+    const Attend f = attention(variant.options);
+    expect_all_equal(computed(f, placed), wanted, 2e-5);
+    const auto lowered = jit(with_gradients(f)).lower(placed);
+    EXPECT_THAT(lowered.as_text(), AllOf(HasSubstr("operation = \"attention\""),
+                                         HasSubstr("operation = \"attention_backward\"")));
+    EXPECT_EQ(lowered.explain().find("reduce_sum") != std::string::npos, !is_of_examples);
   }
   const Sizes of_ring{.queries = 16, .keys = 24};
   for (const Variant& variant : variants(of_ring)) {

@@ -5,6 +5,7 @@
 // with.
 
 #include <cctype>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "lockstep/jit/jit.h"
 #include "lockstep/jit/shard_map.h"
 #include "lockstep/jit/test_devices.h"
+#include "lockstep/nn/activations.h"
 #include "lockstep/nn/attention.h"
 
 namespace lockstep::attention_tests {
@@ -41,6 +43,27 @@ inline Attend attention(const nn::AttentionOptions& options) {
     nn::AttentionOptions all = options;
     if (x.size() > 3) all.bias = x[3];
     return nn::dot_product_attention(x[0], x[1], x[2], all);
+  };
+}
+
+/// Attention by a mask or bias, written out.
+inline Attend written_out(const nn::AttentionOptions& options) {
+  return [options](const Arrays& x) {
+    const std::int64_t group = x[0].shape()[2] / x[1].shape()[2];
+    const auto of_heads = [&](const Array& keys) { return astype(repeat(keys, group, 2), float64); };
+    const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(x[0].shape()[3])));
+    Array scores = einsum("bqhf,bkhf->bhqk", {astype(x[0], float64), of_heads(x[1])}) * scale;
+    if (x.size() > 3) scores = scores + x[3];
+    if (options.mask) scores = where(*options.mask, scores, -1e300);
+    if (options.is_causal)
+      scores = where(tril(ones({scores.shape()[2], scores.shape()[3]}, bool_)), scores, -1e300);
+    const Array result =
+        astype(einsum("bhqk,bkhf->bqhf", {nn::softmax(scores), of_heads(x[2])}), x[0].dtype());
+    if (!options.query_seq_lengths) return result;
+    const Array places = arange(x[0].shape()[1], DType::kI32);
+    return where(
+        reshape(places, {1, -1, 1, 1}) < reshape(astype(*options.query_seq_lengths, int32), {-1, 1, 1, 1}),
+        result, 0.f);
   };
 }
 
@@ -145,7 +168,7 @@ inline std::vector<KindOfAttention> kinds_of_one_operation() {
           {"lengths, window", {.local_window_size = {30, 2}, .key_value_seq_lengths = few}}};
 }
 
-/// The same attention by a mask, of which nothing is known.
+/// The same attention by a mask.
 inline nn::AttentionOptions by_mask(const KindOfAttention& kind) {
   const nn::AttentionOptions& o = kind.options;
   const Array query = reshape(arange(kind.queries), {1, 1, kind.queries, 1}),

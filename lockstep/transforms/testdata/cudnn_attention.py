@@ -5,6 +5,7 @@
     python3 -m venv v && v/bin/pip install jax==0.10.2 jaxlib==0.10.2 && v/bin/python cudnn_attention.py
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -24,14 +25,21 @@ cudnn.check_cudnn_version = lambda: 91000
 cudnn.check_compute_capability = lambda capability: True
 cudnn.is_cuda_compute_capability_equal = lambda capability: False
 
-TARGETS = ["__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"]
+TARGETS = [
+    f"__cudnn$fmha{terms}Softmax{backward}"
+    for terms in ("", "ScaleBias")
+    for backward in ("", "Backward")
+]
 BATCH, QUERIES, KEYS, HEADS, KEY_HEADS, FEATURES = 2, 256, 384, 8, 4, 64
 
 
-def calls(options, with_lengths, dtype, backward):
-    def attention(q, k, v, *lengths):
-        more = {"key_value_seq_lengths": lengths[0]} if lengths else {}
-        return jax.nn.dot_product_attention(q, k, v, implementation="cudnn", **options, **more)
+def calls(options, with_lengths, terms, dtype, backward):
+    names = (["key_value_seq_lengths"] if with_lengths else []) + ([terms] if terms else [])
+
+    def attention(q, k, v, *more):
+        return jax.nn.dot_product_attention(
+            q, k, v, implementation="cudnn", **options, **dict(zip(names, more))
+        )
 
     def loss(*operands):
         return attention(*operands).astype(jnp.float32).sum()
@@ -39,8 +47,13 @@ def calls(options, with_lengths, dtype, backward):
     q = jax.ShapeDtypeStruct((BATCH, QUERIES, HEADS, FEATURES), dtype)
     k = jax.ShapeDtypeStruct((BATCH, KEYS, KEY_HEADS, FEATURES), dtype)
     operands = [q, k, k] + ([jax.ShapeDtypeStruct((BATCH,), jnp.int32)] if with_lengths else [])
+    if terms == "bias":
+        operands.append(jax.ShapeDtypeStruct((1, HEADS, QUERIES, KEYS), dtype))
+    if terms == "mask":
+        operands.append(jax.ShapeDtypeStruct((BATCH, 1, QUERIES, KEYS), jnp.bool_))
+    by = (0, 1, 2) + ((len(operands) - 1,) if terms == "bias" else ())
     exported = export.export(
-        jax.jit(jax.grad(loss, (0, 1, 2)) if backward else attention),
+        jax.jit(jax.grad(loss, by) if backward else attention),
         platforms=["cuda"],
         disabled_checks=[export.DisabledSafetyCheck.custom_call(target) for target in TARGETS],
     )(*operands)
@@ -65,21 +78,21 @@ def calls(options, with_lengths, dtype, backward):
 
 
 cases = []
-for dtype in ("bfloat16", "float16"):
-    for window in (None, (31, 0)):
-        for is_causal in (False, True):
-            if window and not is_causal:
-                continue
-            for with_lengths in (False, True):
-                for backward in (False, True):
-                    options = {"is_causal": is_causal, "local_window_size": window, "scale": 0.375}
-                    cases.append({
-                        "dtype": {"bfloat16": "bf16", "float16": "f16"}[dtype],
-                        "left": window[0] if window else -1,
-                        "is_causal": is_causal,
-                        "lengths": with_lengths,
-                        "backward": backward,
-                        "calls": calls(options, with_lengths, getattr(jnp, dtype), backward),
-                    })
+for dtype, window, is_causal, with_lengths, terms, backward in itertools.product(
+    ("bfloat16", "float16"), (None, (31, 0)), (False, True), (False, True), (None, "bias", "mask"), (False, True)
+):
+    # JAX computes the cotangent of what a mask becomes, too, which nothing reads.
+    if (window and (not is_causal or terms)) or (terms == "mask" and backward):
+        continue
+    options = {"is_causal": is_causal, "local_window_size": window, "scale": 0.375}
+    cases.append({
+        "dtype": {"bfloat16": "bf16", "float16": "f16"}[dtype],
+        "left": window[0] if window else -1,
+        "is_causal": is_causal,
+        "lengths": with_lengths,
+        "terms": terms or "",
+        "backward": backward,
+        "calls": calls(options, with_lengths, terms, getattr(jnp, dtype), backward),
+    })
 text = ",\n".join(json.dumps(case, sort_keys=True) for case in cases)
 (pathlib.Path(__file__).parent / "cudnn_attention.json").write_text(f"[\n{text}\n]\n")
