@@ -190,40 +190,55 @@ int check_attention() {
   struct Case {
     const char* name;
     ls::nn::AttentionOptions options;
+    bool has_bias = false;
   };
-  const Array lengths = ls::array({std::int32_t{100}, std::int32_t{0}});
-  const Case cases[] = {{"all keys", {}},
-                        {"causal", {.is_causal = true}},
-                        {"a window", {.is_causal = true, .local_window_size = {31, 0}}},
-                        {"lengths", {.key_value_seq_lengths = lengths}},
-                        {"causal with lengths", {.is_causal = true, .key_value_seq_lengths = lengths}}};
+  const Array lengths = ls::array({std::int32_t{100}, std::int32_t{0}}),
+              mask = ls::random::uniform(ls::random::key(5), {2, 1, 384, 384}) > 0.3f,
+              hides_all = ls::reshape(ls::arange(384) != 2, {1, 1, 384, 1});
+  const Case cases[] = {
+      {"all keys", {}},
+      {"causal", {.is_causal = true}},
+      {"a window", {.is_causal = true, .local_window_size = {31, 0}}},
+      {"lengths", {.key_value_seq_lengths = lengths}},
+      {"causal with lengths", {.is_causal = true, .key_value_seq_lengths = lengths}},
+      {"a window with lengths",
+       {.is_causal = true, .local_window_size = {31, 0}, .key_value_seq_lengths = lengths}},
+      {"a mask", {.mask = mask}},
+      {"a mask that hides all keys of a query, causal", {.is_causal = true, .mask = hides_all & mask}},
+      {"a bias", {}, true},
+      {"a bias and a mask, causal with lengths",
+       {.is_causal = true, .mask = mask, .key_value_seq_lengths = lengths},
+       true}};
   for (const ls::DType dtype : {ls::bfloat16, ls::float16}) {
-    const auto random = [&](std::uint64_t seed, std::int64_t rows, std::int64_t heads) {
-      return ls::astype(ls::random::normal(ls::random::key(seed), {2, rows, heads, 64}), dtype);
+    const auto random = [&](std::uint64_t seed, const ls::Shape& shape) {
+      return ls::astype(ls::random::normal(ls::random::key(seed), shape), dtype);
     };
-    const Array q = random(1, 384, 8), k = random(2, 384, 4), v = random(3, 384, 4),
-                weights = random(4, 384, 8);
+    const Array weights = random(4, {2, 384, 8, 64});
     for (const Case& each : cases) {
-      using All = std::tuple<Array, Array, Array>;
+      using Arrays = std::vector<Array>;
+      Arrays operands = {random(1, {2, 384, 8, 64}), random(2, {2, 384, 4, 64}), random(3, {2, 384, 4, 64})};
+      if (each.has_bias) operands.push_back(random(6, {1, 8, 384, 384}));
       const auto results = [&](ls::nn::AttentionImplementation implementation) {
-        ls::nn::AttentionOptions options = each.options;
-        options.implementation = implementation;
-        const auto attended = [&](const All& x) {
-          return ls::nn::dot_product_attention(std::get<0>(x), std::get<1>(x), std::get<2>(x), options);
+        const auto attended = [&](const Arrays& x) {
+          ls::nn::AttentionOptions options = each.options;
+          options.implementation = implementation;
+          if (each.has_bias) options.bias = x[3];
+          return ls::nn::dot_product_attention(x[0], x[1], x[2], options);
         };
-        const auto [dq, dk, dv] = ls::jit(ls::grad([&](const All& x) {
+        Arrays all = ls::jit(ls::grad([&](const Arrays& x) {
           return ls::sum(ls::astype(attended(x) * weights, ls::float32));
-        }))(All(q, k, v));
-        return std::vector<Array>{ls::jit(attended)(All(q, k, v)), dq, dk, dv};
+        }))(operands);
+        all.insert(all.begin(), ls::jit(attended)(operands));
+        return all;
       };
-      std::vector<Array> by_cudnn;
+      Arrays by_cudnn;
       try {
         by_cudnn = results(ls::nn::AttentionImplementation::kCudnn);
       } catch (const ls::Error& error) {
         if (std::string(error.what()).find("only where there is a GPU") != std::string::npos) return 77;
         throw;
       }
-      const std::vector<Array> by_xla = results(ls::nn::AttentionImplementation::kXla);
+      const Arrays by_xla = results(ls::nn::AttentionImplementation::kXla);
       for (std::size_t i = 0; i < by_xla.size(); ++i) {
         // Both round scores' powers and the result to the dtype's 8 or 11 bits.
         const double size = ls::max(ls::abs(ls::astype(by_xla[i], ls::float32))).item<float>(),
