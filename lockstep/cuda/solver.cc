@@ -23,14 +23,20 @@ namespace {
 
 constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER
 
+/// One call for many matrices is faster than one for each of those that have this many rows and columns for
+/// each of the others. JAX's number (jaxlib/gpu/solver_kernels_ffi.cc).
+constexpr std::int64_t kMostInBatches = 128;
+
 void check(int status, std::string_view what) {
-  if (status != 0) fail("{} of cuSOLVER failed: status {}", what, status);
+  if (status != 0) fail("{} of cuSOLVER or cuBLAS failed: status {}", what, status);
 }
 
-/// A handle of cuSOLVER for a stream; to make one takes milliseconds, so that it is kept for the next call.
+/// A handle of a library (Solver, Blas) for a stream; to make one takes milliseconds, so that it is kept for
+/// the next call.
+template <class Library>
 class HandleFor {
  public:
-  HandleFor(const Solver& solver, const Stream& stream) : stream_(stream.get()) {
+  HandleFor(const Library& library, const Stream& stream) : stream_(stream.get()) {
     {
       std::lock_guard lock(mutex());
       std::vector<Handle>& of_stream = idle()[stream_];
@@ -40,8 +46,8 @@ class HandleFor {
         return;
       }
     }
-    check(solver.create(&handle_), "cusolverDnCreate");
-    check(solver.set_stream(handle_, stream_), "cusolverDnSetStream");
+    check(library.create(&handle_), "a handle");
+    check(library.set_stream(handle_, stream_), "the stream of a handle");
   }
   ~HandleFor() {
     std::lock_guard lock(mutex());
@@ -77,7 +83,7 @@ class Scratch {
     args.size = bytes_;
     args.alignment = 64;
     if (!collectives::ffi_succeeded(frame, frame.api->XLA_FFI_DeviceMemory_Allocate(&args)))
-      fail("a GPU has no memory left for the {} bytes that cuSOLVER needs to work in", bytes_);
+      fail("a GPU has no memory left for the {} bytes that cuSOLVER or cuBLAS needs to work in", bytes_);
     data_ = args.data;
   }
   ~Scratch() {
@@ -115,6 +121,7 @@ class Call {
       : frame_(frame),
         routines_(std::get<Routines<T>>(solver.routines)),
         of_batches_(solver.of_batches),
+        blas_(solver.blas),
         stream_(frame),
         context_(stream_),
         handle_(solver, stream_),
@@ -128,12 +135,16 @@ class Call {
   void getrf() {
     T* const x = result<T>(0);
     int* const pivots = result<int>(1);
-    const Work work(*this,
-                    [&](int* length) { return routines_.getrf_size(handle_.get(), m_, n_, x, m_, length); });
-    for (std::int64_t i = 0; i < count_; ++i) {
-      check(routines_.getrf(handle_.get(), m_, n_, x + i * m_ * n_, m_, work.memory(), pivots + i * k_,
-                            work.info()),
-            "getrf");
+    if (m_ == n_ && are_small()) {
+      getrf_batched(x, pivots);
+    } else {
+      const Work work(
+          *this, [&](int* length) { return routines_.getrf_size(handle_.get(), m_, n_, x, m_, length); });
+      for (std::int64_t i = 0; i < count_; ++i) {
+        check(routines_.getrf(handle_.get(), m_, n_, x + i * m_ * n_, m_, work.memory(), pivots + i * k_,
+                              work.info()),
+              "getrf");
+      }
     }
     // The rows are exchanged one after the other: on the host that takes no longer than on a GPU.
     std::vector<int> on_host(static_cast<std::size_t>(count_ * k_)),
@@ -152,6 +163,7 @@ class Call {
 
   void geqrf() {
     T *const x = result<T>(0), *const taus = result<T>(1);
+    if (are_small()) return geqrf_batched(x, taus);
     const Work work(*this,
                     [&](int* length) { return routines_.geqrf_size(handle_.get(), m_, n_, x, m_, length); });
     for (std::int64_t i = 0; i < count_; ++i) {
@@ -230,6 +242,18 @@ class Call {
     }
   }
 
+  void gesvdj_batched(void* params) {
+    T *const x = result<T>(0), *const s = result<T>(1), *const u = result<T>(2), *const v = result<T>(3);
+    const int count = as_int(count_);
+    const Work work(*this, [&](int* length) {
+      return routines_.gesvdj_batched_size(handle_.get(), kVectors, m_, n_, x, m_, s, u, m_, v, n_, length,
+                                           params, count);
+    });
+    check(routines_.gesvdj_batched(handle_.get(), kVectors, m_, n_, x, m_, s, u, m_, v, n_, work.memory(),
+                                   work.length(), result<int>(4), params, count),
+          "gesvdjBatched");
+  }
+
   void gesvd() {
     T *const x = result<T>(0), *const s = result<T>(1), *const u = result<T>(2), *const vt = result<T>(3);
     int* const info = result<int>(4);
@@ -242,6 +266,52 @@ class Call {
   }
 
  private:
+  /// Whether one call of cuBLAS decomposes all matrices.
+  bool are_small() const {
+    return blas_.create != nullptr && count_ > 1 && count_ <= std::numeric_limits<int>::max() &&
+           m_ / count_ <= kMostInBatches && n_ / count_ <= kMostInBatches;
+  }
+
+  void getrf_batched(T* x, int* pivots) {
+    const HandleFor<Blas> handle(blas_, stream_);
+    const Addresses matrices(*this, x, std::int64_t{m_} * n_);
+    const Scratch info(frame_, static_cast<std::size_t>(count_) * sizeof(int));
+    check(std::get<BlasRoutines<T>>(blas_.routines)
+              .getrf(handle.get(), n_, matrices.get(), n_, pivots, info.as<int>(), as_int(count_)),
+          "getrfBatched");
+    stream_.await();
+  }
+
+  void geqrf_batched(T* x, T* taus) {
+    const HandleFor<Blas> handle(blas_, stream_);
+    const Addresses matrices(*this, x, std::int64_t{m_} * n_), vectors(*this, taus, k_);
+    int info = 0;
+    check(std::get<BlasRoutines<T>>(blas_.routines)
+              .geqrf(handle.get(), m_, n_, matrices.get(), m_, vectors.get(), &info, as_int(count_)),
+          "geqrfBatched");
+    check(info, "an argument of geqrfBatched");
+    stream_.await();
+  }
+
+  /// The addresses of successive parts of x, one for each matrix, in the GPU's memory. The stream must have
+  /// reached the copy before the end.
+  class Addresses {
+   public:
+    Addresses(const Call& call, T* x, std::int64_t elements)
+        : on_host_(static_cast<std::size_t>(call.count_)), memory_(call.frame_, bytes()) {
+      for (std::size_t i = 0; i < on_host_.size(); ++i)
+        on_host_[i] = x + static_cast<std::int64_t>(i) * elements;
+      call.stream_.to_device(memory_.template as<void>(), on_host_.data(), bytes());
+    }
+    T* const* get() const { return memory_.template as<T*>(); }
+
+   private:
+    std::size_t bytes() const { return on_host_.size() * sizeof(T*); }
+
+    std::vector<T*> on_host_;
+    Scratch memory_;
+  };
+
   /// The memory that a routine works in, and an info for routines whose own is no result.
   class Work {
    public:
@@ -277,9 +347,10 @@ class Call {
   const XLA_FFI_CallFrame& frame_;
   const Routines<T>& routines_;
   const OfBatches& of_batches_;
+  const Blas& blas_;
   const Stream stream_;
   const InContextOf context_;
-  const HandleFor handle_;
+  const HandleFor<Solver> handle_;
   const int m_, n_, k_;
   std::int64_t count_ = 1;
 };
@@ -315,6 +386,8 @@ void run(const XLA_FFI_CallFrame& frame, const Solver& solver) {
     call.syevd();
   else if (routine == "gesvdj")
     call.gesvdj(GesvdjParams(solver).get());
+  else if (routine == "gesvdjBatched")
+    call.gesvdj_batched(GesvdjParams(solver).get());
   else if (routine == "gesvd")
     call.gesvd();
   else

@@ -2,6 +2,7 @@
 #include "lockstep/cuda/solver_library.h"
 
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/find_function.h"
 #include "lockstep/cuda/libraries.h"
@@ -15,6 +16,22 @@ struct FoundSolver {
   Solver solver{};
   std::string description;
 };
+
+/// The cuBLAS that comes with this cuSOLVER: versions 13 and 12, 12 and 11.
+Blas load_blas(std::string_view solver) {
+  std::string description;
+  void* const library =
+      load_library({solver.ends_with(".12") ? "libcublas.so.13" : "libcublas.so.12"}, description);
+  Blas blas{};
+  auto& [f32, f64] = blas.routines;
+  const bool is_whole = library != nullptr && find_function(library, "cublasCreate_v2", blas.create) &&
+                        find_function(library, "cublasSetStream_v2", blas.set_stream) &&
+                        find_function(library, "cublasSgetrfBatched", f32.getrf) &&
+                        find_function(library, "cublasDgetrfBatched", f64.getrf) &&
+                        find_function(library, "cublasSgeqrfBatched", f32.geqrf) &&
+                        find_function(library, "cublasDgeqrfBatched", f64.geqrf);
+  return is_whole ? blas : Blas{};
+}
 
 FoundSolver load_solver() {
   FoundSolver found;
@@ -42,11 +59,16 @@ FoundSolver load_solver() {
   LOCKSTEP_FIND(gesvdj)
   LOCKSTEP_FIND(gesvd)
 #undef LOCKSTEP_FIND
+  find(f32.gesvdj_batched, "cusolverDnSgesvdjBatched");
+  find(f64.gesvdj_batched, "cusolverDnDgesvdjBatched");
+  find(f32.gesvdj_batched_size, "cusolverDnSgesvdjBatched_bufferSize");
+  find(f64.gesvdj_batched_size, "cusolverDnDgesvdjBatched_bufferSize");
   const bool batches =
       find_function(library, "cusolverDnCreateParams", solver.of_batches.create_params) &&
       find_function(library, "cusolverDnXsyevBatched_bufferSize", solver.of_batches.syev_size) &&
       find_function(library, "cusolverDnXsyevBatched", solver.of_batches.syev);
   if (!batches) solver.of_batches = {};
+  solver.blas = load_blas(found.description);
   if (missing.empty())
     found.is_there = true;
   else

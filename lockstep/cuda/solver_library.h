@@ -25,6 +25,10 @@ struct Routines {
                      int ldu, const T* v, int ldv, int* length, void* params);
   int (*gesvdj)(Handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv,
                 T* work, int length, int* info, void* params);
+  int (*gesvdj_batched_size)(Handle, int jobz, int m, int n, const T* a, int lda, const T* s, const T* u,
+                             int ldu, const T* v, int ldv, int* length, void* params, int count);
+  int (*gesvdj_batched)(Handle, int jobz, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv,
+                        T* work, int length, int* info, void* params, int count);
   int (*gesvd_size)(Handle, int m, int n, int* length);
   int (*gesvd)(Handle, signed char jobu, signed char jobvt, int m, int n, T* a, int lda, T* s, T* u, int ldu,
                T* vt, int ldvt, T* work, int length, T* rwork, int* info);
@@ -41,6 +45,21 @@ struct OfBatches {
               std::size_t host_bytes, int* info, std::int64_t count);
 };
 
+/// The functions of cublas_v2.h for many small matrices at once. `a` and `taus` are arrays of addresses in
+/// the GPU's memory; geqrf's info is in the host's.
+template <class T>
+struct BlasRoutines {
+  int (*getrf)(Handle, int n, T* const* a, int lda, int* pivots, int* info, int count);
+  int (*geqrf)(Handle, int m, int n, T* const* a, int lda, T* const* taus, int* info, int count);
+};
+
+/// cuBLAS, on which cuSOLVER is built; null if it cannot be loaded.
+struct Blas {
+  int (*create)(Handle*);
+  int (*set_stream)(Handle, void* stream);
+  std::tuple<BlasRoutines<float>, BlasRoutines<double>> routines;
+};
+
 struct Solver {
   int (*create)(Handle*);
   int (*set_stream)(Handle, void* stream);
@@ -48,6 +67,7 @@ struct Solver {
   int (*destroy_gesvdj)(void* params);
   std::tuple<Routines<float>, Routines<double>> routines;
   OfBatches of_batches;
+  Blas blas;
 };
 
 /// The library, loaded once; null if that failed, for the reason in describe_solver().

@@ -2,6 +2,8 @@
 // Decompositions on GPUs. A plugin that looks like CUDA's and computes on the CPU takes the place of GPUs,
 // and OpenBLAS that of cuSOLVER.
 
+#include <dlfcn.h>
+
 #include <cmath>
 
 #include "lockstep/jit/grad.h"
@@ -62,6 +64,20 @@ LOCKSTEP_CHILD(decomposes_on_gpus) {
     decompose(random::normal(random::key(7), shape, DType::kF32), 1e-4);
   for (const Shape& shape : {Shape{3, 4, 4}, Shape{2, 2, 7, 5}})
     decompose(random::normal(random::key(7), shape, DType::kF64), 1e-10);
+  // Many small matrices are decomposed by one call.
+  const auto calls_for = [](const Shape& shape) {
+    static const int* const calls = static_cast<const int*>(
+        dlsym(dlopen("libcublas.so.13", RTLD_NOW | RTLD_NOLOAD), "calls_of_cublas_on_cpu"));
+    const int before = *calls;
+    const Array x = random::normal(random::key(9), shape, DType::kF64);
+    decompose(x, 1e-10);
+    block_until_ready(linalg::lu(x).p);
+    return *calls > before;
+  };
+  EXPECT_TRUE(calls_for({9, 2, 2}));
+  EXPECT_TRUE(calls_for({2, 40, 40}));
+  EXPECT_TRUE(calls_for({2, 40, 20}));
+  EXPECT_FALSE(calls_for({2, 300, 290}));
   const std::string text = jit([](Array x) { return linalg::svd(x).u; }).lower(zeros({4, 3})).as_text();
   EXPECT_THAT(text, HasSubstr("lockstep_cusolver"));
   // A matrix of one pair of equal rows; one that is not finite does not converge, and the others do.

@@ -2,59 +2,17 @@
 // The functions of cuSOLVER that Lockstep calls, for the devices of the plugin that looks like CUDA's: OpenBLAS
 // computes them. An address that is not in a device's memory, a wrong stream and other sizes than those that were asked
 // for are errors.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <string>
 #include <vector>
 
-#include "gpu_on_cpu_calls.h"
+#include "lockstep/pjrt/testdata/cuda_library_on_cpu.h"
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidValue = 3, kInternalError = 7;
+using namespace cuda_library_on_cpu;
+
 constexpr int kLength = 17;  // of the memory to work in, which OpenBLAS does not need
-
-template <class T>
-T* memory(T* device) {
-  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(device) & ~gpu_on_cpu::kDeviceMemory);
-}
-
-template <class... T>
-bool are_on_gpu(const T*... addresses) {
-  return (((reinterpret_cast<std::uintptr_t>(addresses) & gpu_on_cpu::kDeviceMemory) != 0) && ...);
-}
-
-struct Handle {
-  void* stream = nullptr;
-};
-
-bool is_ready(void* handle) {
-  return handle != nullptr && static_cast<Handle*>(handle)->stream == reinterpret_cast<void*>(0x57);
-}
-
-template <class T, class... Arguments>
-int lapack(const char* name, Arguments... arguments) {
-  static void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  const std::string symbol = std::string(sizeof(T) == 4 ? "s" : "d") + name + "_";
-  void* const function = library == nullptr ? nullptr : dlsym(library, symbol.c_str());
-  if (function == nullptr) return kInternalError;
-  reinterpret_cast<void (*)(Arguments...)>(function)(arguments...);
-  return kSuccess;
-}
-
-/// Calls a routine that takes memory to work in, its length, and then what else.
-template <class T, class Call>
-int with_work(const Call& call) {
-  T length = 0;
-  int query = -1;
-  if (const int error = call(&length, &query)) return error;
-  std::vector<T> work(static_cast<std::size_t>(length) + 1024);
-  int size = static_cast<int>(work.size());
-  return call(work.data(), &size);
-}
 
 template <class T>
 int getrf(void* handle, int m, int n, T* a, int lda, T* work, int* pivots, int* info) {
@@ -121,6 +79,28 @@ int gesvdj(void* handle, int jobz, int econ, int m, int n, T* a, int lda, T* s, 
   return error;
 }
 
+/// All columns of u and v.
+template <class T>
+int gesvdj_batched(void* handle, int jobz, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv, T* work,
+                   int length, int* info, void* params, int count) {
+  if (!is_ready(handle) || !are_on_gpu(a, s, u, v, work, info) || length != kLength || jobz != 1 ||
+      params == nullptr || m > 32 || n > 32 || lda != m || ldu != m || ldv != n || count < 2)
+    return kInvalidValue;
+  for (int i = 0; i < count; ++i) {
+    const int k = std::min(m, n);
+    std::vector<T> vt(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
+    const int error = with_work<T>([&](T* own, int* size) {
+      return lapack<T>("gesvd", "A", "A", &m, &n, memory(a) + i * m * n, &lda, memory(s) + i * k, memory(u) + i * m * m,
+                       &ldu, vt.data(), &n, own, size, memory(info) + i, std::size_t{1}, std::size_t{1});
+    });
+    if (error != kSuccess) return error;
+    for (int row = 0; row < n; ++row)
+      for (int column = 0; column < n; ++column)
+        memory(v)[i * n * n + column + row * n] = vt[static_cast<std::size_t>(row + column * n)];
+  }
+  return kSuccess;
+}
+
 /// Of matrices of either dtype, one after the other.
 template <class T>
 int syev_of_batches(void* handle, std::int64_t n, void* a, void* w, void* work, int* info, std::int64_t count) {
@@ -141,14 +121,8 @@ int tell(void* handle, int* length) {
 
 extern "C" {
 
-int cusolverDnCreate(void** handle) {
-  *handle = new Handle;
-  return kSuccess;
-}
-int cusolverDnSetStream(void* handle, void* stream) {
-  static_cast<Handle*>(handle)->stream = stream;
-  return kSuccess;
-}
+int cusolverDnCreate(void** handle) { return create(handle); }
+int cusolverDnSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
 int cusolverDnCreateGesvdjInfo(void** params) {
   *params = new int;
   return kSuccess;
@@ -213,6 +187,14 @@ int cusolverDnXsyevBatched(void* handle, void* params, int jobz, int uplo, std::
   int cusolverDn##letter##gesvdj(void* h, int jobz, int econ, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, \
                                  int ldv, T* work, int length, int* info, void* params) {                            \
     return gesvdj(h, jobz, econ, m, n, a, lda, s, u, ldu, v, ldv, work, length, info, params);                       \
+  }                                                                                                                  \
+  int cusolverDn##letter##gesvdjBatched_bufferSize(void* h, int, int, int, const T*, int, const T*, const T*, int,   \
+                                                   const T*, int, int* length, void*, int) {                         \
+    return tell(h, length);                                                                                          \
+  }                                                                                                                  \
+  int cusolverDn##letter##gesvdjBatched(void* h, int jobz, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v,   \
+                                        int ldv, T* work, int length, int* info, void* params, int count) {          \
+    return gesvdj_batched(h, jobz, m, n, a, lda, s, u, ldu, v, ldv, work, length, info, params, count);              \
   }
 
 ON_CPU(S, float)

@@ -28,6 +28,9 @@ struct Of {
 /// Larger matrices are decomposed by QR iterations, as in JAX, because Jacobi's take longer.
 constexpr std::int64_t kMostByJacobi = 1024;
 
+/// Several matrices up to this size are decomposed by one call. cuSOLVER's limit.
+constexpr std::int64_t kMostInBatches = 32;
+
 struct Sizes {
   explicit Sizes(const Aval& x)
       : shape(x.shape),
@@ -134,7 +137,19 @@ Names svd(Lowering& out, const std::string& x, const Aval& aval, bool vectors) {
   const Aval s = size.vector(size.k, size.dtype), u = size.matrix(size.m, size.k),
              vh = size.matrix(size.k, size.n);
   Names found;
-  if (size.k <= kMostByJacobi) {
+  if (std::max(size.m, size.n) <= kMostInBatches && aval.num_elements() > size.m * size.n) {
+    const Aval all_u = size.matrix(size.m, size.m), all_vh = size.matrix(size.n, size.n);
+    found = solver_call(out, "gesvdjBatched", size.m, size.n, {{aval, x}},
+                        {{aval}, {s}, {all_u}, {.aval = all_vh, .by_columns = false}, {size.number()}});
+    Builder builder("some_vectors");
+    const auto first = [&](const Aval& all, const Shape& some) {
+      return lax::slice(builder.input(all), std::vector<std::int64_t>(some.size(), 0), some);
+    };
+    const std::vector<Value> some = {first(all_u, u.shape), first(all_vh, vh.shape)};
+    const Names names = out.inlined(builder.finish(some), {found[2], found[3]});
+    found[2] = names[0];
+    found[3] = names[1];
+  } else if (size.k <= kMostByJacobi) {
     // The columns of v are the rows of vh.
     found = solver_call(out, "gesvdj", size.m, size.n, {{aval, x}},
                         {{aval}, {s}, {u}, {.aval = vh, .by_columns = false}, {size.number()}});
