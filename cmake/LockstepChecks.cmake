@@ -30,10 +30,13 @@ if(LOCKSTEP_BUILD_TESTS)
                        style.license_check_catches_a_missing_line style.pictures style.format PROPERTIES LABELS style)
 
   # Targets that the presets asan and tsan build: ./test runs their tests. The runtime and users' threads are only under
-  # the thread sanitizer: they take the layers above along, which touch no memory by hand.
+  # the thread sanitizer: they take the layers above along, which touch no memory by hand. oneDNN's and the plugin's
+  # layers are only under the address sanitizer: these libraries synchronize their threads unseen.
   set(sanitized watch coordination collectives)
   if(LOCKSTEP_SANITIZE STREQUAL "thread")
     list(APPEND sanitized runtime threads)
+  else()
+    list(APPEND sanitized onednn pjrt)
   endif()
   list(TRANSFORM sanitized APPEND _test)
   add_custom_target(sanitized_tests DEPENDS ${sanitized})
