@@ -67,12 +67,13 @@ struct AttentionOptions {
 ///   - not a mask of examples with a bias of heads, unless `implementation` is kCudnn: cuDNN takes one array
 ///     for both, which would be as large as all scores.
 ///
-/// Otherwise no array of size queries * keys exists with blocks of keys (block_size), except the mask and
-/// bias that were given: the softmax is accumulated from the largest score and the sum of exponentials so
-/// far. It can be differentiated any number of times, in both modes. A second derivative also keeps a few
-/// arrays of query's size for each block. On a mesh, arrays that are split by batch or heads need no
-/// collectives, but for the cotangent of a bias that they share. If the sequence is split, each block needs
-/// collectives; use ring_attention instead.
+/// What no library takes, XLA computes. With blocks of keys (block_size) no array of size queries * keys
+/// exists then, except the mask and bias that were given: the softmax is accumulated from the largest score
+/// and the sum of exponentials so far. It can be differentiated any number of times, in both modes. A second
+/// derivative also keeps a few arrays of query's size for each block.
+///
+/// On a mesh, arrays that are split by batch or heads need no collectives, but for the cotangent of a bias
+/// that they share. If the sequence is split, each block needs collectives; use ring_attention instead.
 ///
 /// Throws ShapeError for shapes that do not match, and for a negative block_size or window; DTypeError for
 /// lengths that are not integers; Error, when it is compiled, if `implementation` is kCudnn and cuDNN cannot
