@@ -9,9 +9,9 @@
 
 #include "lockstep/nn/attention.h"
 
-/// Attention computed in blocks of keys: the common parts of dot_product_attention and ring_attention. All
-/// functions are called within a trace. Heads are always written as [key heads, group], where group is the
-/// number of query heads for each key head.
+/// Parts of ring_attention, which computes in blocks of keys, and what it shares with dot_product_attention.
+/// All functions are called within a trace. Heads are always written as [key heads, group], where group is
+/// the number of query heads for each key head.
 namespace lockstep::nn::internal {
 
 /// Throws ShapeError if the shapes do not match; mask and bias are for the keys of all `devices`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/transforms/attention_programs.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -236,45 +237,28 @@ struct Blocks {
   std::int64_t length, size;
   std::int64_t count() const { return (length + size - 1) / size; }
 
-  /// [batch, key, key head, features] as [block, batch, key, key head, features], and back.
-  Value of(const Value& x) const {
-    const Shape s = x.aval().shape;
-    const Sizes none(4, 0);
-    const Value full = lax::pad(x, ir::rules::zeros(x, {x.aval().dtype, {}}), none,
-                                {0, count() * size - length, 0, 0}, none);
-    return lax::transpose(lax::reshape(full, {s[0], count(), size, s[2], s[3]}), {1, 0, 2, 3, 4});
-  }
-  Value joined(const Value& x) const {
-    const Shape s = x.aval().shape;
-    const Value all = lax::reshape(lax::transpose(x, {1, 0, 2, 3, 4}), {s[1], count() * size, s[3], s[4]});
-    return lax::slice(all, {0, 0, 0, 0}, {s[1], length, s[3], s[4]});
-  }
-  /// Scores of all keys, with whatever dimensions before the last, as [block, ..., key], and back.
-  Value of_scores(const Value& x) const {
+  /// x, whose `axis` is the keys, with a new first dimension for the blocks, and back.
+  Value of(const Value& x, std::size_t axis) const {
     Shape shape = x.aval().shape;
-    const std::size_t rank = shape.size();
-    Sizes none(rank, 0), missing = none, order(rank + 1);
-    missing.back() = count() * size - length;
+    Sizes none(shape.size(), 0), missing = none, order(shape.size() + 1);
+    missing[axis] = count() * size - length;
     const Value full = lax::pad(x, ir::rules::zeros(x, {x.aval().dtype, {}}), none, missing, none);
-    shape.back() = count();
-    shape.push_back(size);
-    std::iota(order.begin() + 1, order.end(), 0);
-    order[0] = static_cast<std::int64_t>(rank) - 1;
-    order.back() = static_cast<std::int64_t>(rank);
+    shape[axis] = count();
+    const auto at = static_cast<std::ptrdiff_t>(axis);
+    shape.insert(shape.begin() + at + 1, size);
+    std::iota(order.begin(), order.end(), 0);
+    std::rotate(order.begin(), order.begin() + at, order.begin() + at + 1);
     return lax::transpose(lax::reshape(full, shape), order);
   }
-  Value scores_joined(const Value& x) const {
-    const Shape& blocks = x.aval().shape;
-    const std::size_t rank = blocks.size() - 1;
-    Sizes order(rank + 1);
-    std::iota(order.begin(), order.end(), 1);
-    order[rank - 1] = 0;
-    order[rank] = static_cast<std::int64_t>(rank);
-    Shape shape(blocks.begin() + 1, blocks.end());
-    shape.back() = count() * size;
+  Value joined(const Value& x, std::size_t axis) const {
+    Sizes order(x.aval().shape.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::rotate(order.begin(), order.begin() + 1, order.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
+    Shape shape(x.aval().shape.begin() + 1, x.aval().shape.end());
+    shape[axis] = count() * size;
     const Value all = lax::reshape(lax::transpose(x, order), shape);
-    shape.back() = length;
-    return lax::slice(all, Sizes(rank, 0), shape);
+    shape[axis] = length;
+    return lax::slice(all, Sizes(shape.size(), 0), shape);
   }
   /// The place of the first key of each.
   Value firsts(const Value& like) const {
@@ -295,7 +279,7 @@ class TermsOfBlocks {
       if ((all.*term)->aval().shape.back() == 1)
         add(constants, of_constants_, term, *(all.*term));
       else
-        add(elements, of_elements_, term, blocks.of_scores(*(all.*term)));
+        add(elements, of_elements_, term, blocks.of(*(all.*term), (all.*term)->aval().shape.size() - 1));
     }
   }
 
@@ -418,7 +402,8 @@ Values attend(const Attention& attention, std::span<const Value> all) {
   }
   const Blocks blocks{key.aval().shape[1], attention.block};
   const TermsOfBlocks parts(terms, blocks);
-  Values constants = {q.rows(query)}, elements = {blocks.of(key), blocks.of(value), blocks.firsts(query)};
+  Values constants = {q.rows(query)},
+         elements = {blocks.of(key, 1), blocks.of(value, 1), blocks.firsts(query)};
   constants.insert(constants.end(), parts.constants.begin(), parts.constants.end());
   elements.insert(elements.end(), parts.elements.begin(), parts.elements.end());
   const Values carry =
@@ -482,7 +467,7 @@ Values attend_backward(const Attention& attention, std::span<const Value> all) {
   }
   const Blocks blocks{key.aval().shape[1], attention.block};
   const TermsOfBlocks parts(terms, blocks);
-  Values elements = {blocks.of(key), blocks.of(value), blocks.firsts(query)};
+  Values elements = {blocks.of(key, 1), blocks.of(value, 1), blocks.firsts(query)};
   constants.insert(constants.end(), parts.constants.begin(), parts.constants.end());
   elements.insert(elements.end(), parts.elements.begin(), parts.elements.end());
   Values carry = {ir::rules::zeros(query, {wide, q.shape_of_numbers(true)})};
@@ -501,8 +486,8 @@ Values attend_backward(const Attention& attention, std::span<const Value> all) {
   });
   const std::size_t next = carry.size();
   std::optional<Value> bias;
-  if (of_bias) bias = is_of_all_keys ? sums[1] : blocks.scores_joined(sums[next + 2]);
-  return of_operands(sums[0], blocks.joined(sums[next]), blocks.joined(sums[next + 1]), bias);
+  if (of_bias) bias = is_of_all_keys ? sums[1] : blocks.joined(sums[next + 2], of_bias->size() - 1);
+  return of_operands(sums[0], blocks.joined(sums[next], 1), blocks.joined(sums[next + 1], 1), bias);
 }
 
 }  // namespace lockstep::transforms

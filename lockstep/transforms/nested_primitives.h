@@ -101,8 +101,8 @@ struct CustomLinearParams {
 };
 
 /// Attention (lockstep/transforms/attention_programs.h): operands and results as attend's, or with `backward`
-/// as attend_backward's. oneDNN on CPUs and cuDNN on GPUs compute it where a device has whole sequences after
-/// the partitioning.
+/// as attend_backward's, of which the bias's cotangent may be left out. oneDNN on CPUs and cuDNN on GPUs
+/// compute it where a device has whole sequences after the partitioning.
 const ir::Primitive& attention_p();
 struct AttentionParams {
   static constexpr std::array<std::string_view, 9> kFields = {

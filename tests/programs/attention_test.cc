@@ -116,7 +116,7 @@ TEST(Attention, ByBlocks_HasForwardAndSecondDerivatives) {
   expect_all_equal(both(3), both(0), 5e-5);
 }
 
-TEST(AttentionAsOneOperation, OfEachKind_EqualsMaskedAttention) {
+TEST(AttentionAsOneOperation, OfEachKind_EqualsAttentionWrittenOut) {
   for (const KindOfAttention& kind : kinds_of_one_operation()) {
     for (const std::int64_t key_heads : {2, 4}) {
       SCOPED_TRACE(fmt::format("{}, key heads: {}", kind.name, key_heads));
@@ -142,7 +142,7 @@ TEST(AttentionAsOneOperation, WithMaskOrBias_EqualsAttentionWrittenOut) {
   }
 }
 
-TEST(AttentionAsOneOperation, InF64AndHalfPrecision_EqualsMaskedAttention) {
+TEST(AttentionAsOneOperation, InF64AndHalfPrecision_EqualsAttentionWrittenOut) {
   const KindOfAttention kind{"", {.is_causal = true, .local_window_size = {100, 0}}};
   for (const auto& [dtype, tolerance] : {std::pair(float64, 1e-12), {bfloat16, 3e-2}, {float16, 4e-3}}) {
     SCOPED_TRACE(std::string(name(dtype)));
