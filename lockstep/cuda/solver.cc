@@ -28,7 +28,11 @@ constexpr int kVectors = 1, kLower = 0;  // CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FIL
 constexpr std::int64_t kMostInBatches = 128;
 
 void check(int status, std::string_view what) {
-  if (status != 0) fail("{} of cuSOLVER or cuBLAS failed: status {}", what, status);
+  if (status == 0) return;
+  fail(
+      "{} of cuSOLVER or cuBLAS returned status {}, a cusolverStatus_t or cublasStatus_t of CUDA's "
+      "documentation",
+      what, status);
 }
 
 /// A handle of a library (Solver, Blas) for a stream; to make one takes milliseconds, so that it is kept for
@@ -46,8 +50,8 @@ class HandleFor {
         return;
       }
     }
-    check(library.create(&handle_), "a handle");
-    check(library.set_stream(handle_, stream_), "the stream of a handle");
+    check(library.create(&handle_), "the function that creates a handle");
+    check(library.set_stream(handle_, stream_), "the function that sets a handle's stream");
   }
   ~HandleFor() {
     std::lock_guard lock(mutex());
@@ -217,7 +221,7 @@ class Call {
       std::size_t bytes = 0, host_bytes = 0;
       check(of_batches_.syev_size(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_,
                                   kDtype, w + i * n_, kDtype, &bytes, &host_bytes, count),
-            "the query of syevBatched's memory");
+            "syevBatched_bufferSize");
       const Scratch work(frame_, bytes);
       const auto host_work = std::make_unique_for_overwrite<std::byte[]>(host_bytes);
       check(of_batches_.syev(handle_.get(), params, kVectors, kLower, n_, kDtype, x + i * matrix, n_, kDtype,
@@ -289,7 +293,7 @@ class Call {
     check(std::get<BlasRoutines<T>>(blas_.routines)
               .geqrf(handle.get(), m_, n_, matrices.get(), m_, vectors.get(), &info, as_int(count_)),
           "geqrfBatched");
-    check(info, "an argument of geqrfBatched");
+    if (info != 0) fail("geqrfBatched of cuBLAS does not take its argument {}", -info);
     stream_.await();
   }
 
@@ -327,7 +331,7 @@ class Call {
     template <class Size>
     static int wanted(const Size& size) {
       int length = 0;
-      check(size(&length), "the query of a routine's memory");
+      check(size(&length), "a routine's function _bufferSize");
       return length;
     }
     std::size_t bytes() const { return static_cast<std::size_t>(length_) * sizeof(T); }

@@ -77,8 +77,9 @@ bool is_one_operation(const Attention& a, std::int64_t block) {
   const DType dtype = a.query.dtype();
   if (!is_floating(dtype) || a.key.dtype() != dtype || a.value.dtype() != dtype) {
     fail(
-        "[dot_product_attention] .implementation is kCudnn, but cuDNN cannot compute this attention{}; "
-        "query, key and value must have one floating dtype: convert them, or leave .implementation unset",
+        "[dot_product_attention] .implementation is kCudnn, but query, key and value do not have one "
+        "floating "
+        "dtype{}; convert them, or leave .implementation unset",
         ops::at());
   }
   return true;

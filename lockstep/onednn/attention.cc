@@ -113,6 +113,7 @@ class Rows {
         logs_(((example * a.key_heads + key_head) * a.queries + first) * group_) {
     const std::int64_t length =
         x.lengths == nullptr ? a.keys : std::clamp<std::int64_t>(x.lengths[example], 0, a.keys);
+    seen_.reserve(static_cast<std::size_t>(size()));
     for (std::int64_t row = 0; row < size(); ++row) {
       const bool* const mask = terms(x.mask, row);
       Seen seen = seen_by(a, seen_by(a, length, first + row / group_), mask, x.mask.strides[3]);

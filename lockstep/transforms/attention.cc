@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <numeric>
 
 #include "lockstep/base/call_site.h"
 #include "lockstep/base/fail.h"
@@ -53,6 +52,8 @@ bool repeats_to(const Shape& x, const Shape& shape) {
   return std::ranges::equal(x, shape, [](std::int64_t a, std::int64_t b) { return a == 1 || a == b; });
 }
 
+bool communicates(const ir::Equation& e) { return !e.primitive->exchange(e.params).kind.empty(); }
+
 /// What a device computes, and behind it the sum over devices of the bias's cotangent, a program of one
 /// value: where devices have other examples or heads of the same bias.
 struct Parts {
@@ -62,9 +63,6 @@ struct Parts {
 
 Parts parts_of(const AttentionParams& p) {
   const ir::Program& all = *p.program;
-  const auto communicates = [](const ir::Equation& e) {
-    return !e.primitive->exchange(e.params).kind.empty();
-  };
   std::size_t left = 0;
   for_each_equation(all, [&](const ir::Equation& e) { left += communicates(e) ? 1 : 0; });
   if (left == 0 || !has_cotangent_of_bias(p)) return {p, {}};
@@ -103,11 +101,9 @@ bool has_whole_sequences(const AttentionParams& p) {
   if (avals[0].num_elements() == 0 || q[1] != p.query_shape[1] || q[3] != p.query_shape[3] ||
       k[1] != p.key_shape[1] || q[2] * p.key_shape[2] != k[2] * p.query_shape[2])
     return false;
-  bool communicates = false;
-  for_each_equation(*p.program, [&](const ir::Equation& e) {
-    communicates = communicates || !e.primitive->exchange(e.params).kind.empty();
-  });
-  if (communicates) return false;
+  bool is_local = true;
+  for_each_equation(*p.program, [&](const ir::Equation& e) { is_local = is_local && !communicates(e); });
+  if (!is_local) return false;
   const OptionalOperands given(avals, p.backward);
   const Shape key = {q[0], k[1], k[2], q[3]}, logs = {q[0], k[2], q[1], q[2] / k[2]};
   std::vector<Shape> operands = {q, key, key}, results = {q, logs};
@@ -215,10 +211,7 @@ ir::VmapValues batch(const ir::BatchCall& call) {
       if (!call.batched[i]) all = ir::rules::broadcast_leading(all, call.size);
       if (shape[0] != examples) {
         shape[0] = examples;
-        Shape repeated = ir::rules::prepended(call.size, shape);
-        std::vector<std::int64_t> dimensions(repeated.size());
-        std::iota(dimensions.begin(), dimensions.end(), 0);
-        all = ir::lax::broadcast_in_dim(all, repeated, dimensions);
+        all = repeated(all, ir::rules::prepended(call.size, shape));
       }
       shape[0] *= call.size;
       all = ir::lax::reshape(all, shape);

@@ -47,39 +47,32 @@ struct Operands {
 
 Value number(const Value& like, std::int64_t n) { return lax::full_like(like, static_cast<double>(n)); }
 
-/// x, whose dimensions of size 1 are repeated.
-Value repeated(const Value& x, const Shape& shape) {
-  if (x.aval().shape == shape) return x;
-  Sizes dimensions(x.aval().shape.size());
-  std::iota(dimensions.begin(), dimensions.end(), 0);
-  return lax::broadcast_in_dim(x, shape, dimensions);
-}
-
-/// Which keys, counted by `key`, are shown to queries by causality and the window; none: all.
-std::optional<Value> shown_by_places(const Attention& attention, const Value& query, const Value& key) {
-  const auto moved = [&](std::int64_t by) { return by == 0 ? query : lax::add(query, number(query, by)); };
-  std::optional<Value> shown;
-  if (attention.right) shown = lax::le(key, moved(*attention.right));
-  if (!attention.left) return shown;
-  const Value after = lax::ge(key, moved(-*attention.left));
-  return shown ? lax::logical_and(*shown, after) : after;
-}
-
-/// Which keys are shown to a query, in dimensions [batch, heads, queries, keys], of which those may have size
-/// 1 in `shape` that make no difference; none: all.
-std::optional<Value> shown(const Attention& attention, const Value& like, const Shape& shape,
+/// Which keys are shown to queries, by their places in arrays of one shape; none: all. The first dimension of
+/// these is the examples, and those of the mask may have size 1.
+std::optional<Value> shown(const Attention& attention, const Value& query, const Value& key,
                            const std::optional<Value>& lengths, const std::optional<Value>& mask) {
-  if (!attention.left && !attention.right && !lengths)
-    return mask ? std::optional(repeated(*mask, shape)) : std::nullopt;
-  const Value key = lax::iota(like, DType::kI32, shape, 3);
-  std::optional<Value> all = shown_by_places(attention, lax::iota(like, DType::kI32, shape, 2), key);
+  const Shape& shape = key.aval().shape;
+  std::optional<Value> all;
   const auto show = [&](const Value& some) { all = all ? lax::logical_and(*all, some) : some; };
-  if (mask) show(repeated(*mask, shape));
+  const auto moved = [&](std::int64_t by) { return by == 0 ? query : lax::add(query, number(query, by)); };
+  if (attention.right) show(lax::le(key, moved(*attention.right)));
+  if (attention.left) show(lax::ge(key, moved(-*attention.left)));
   if (lengths) show(lax::lt(key, lax::broadcast_in_dim(*lengths, shape, {0})));
+  if (mask) show(repeated(*mask, shape));
   return all;
 }
 
-/// The sizes of shown() for terms of this shape.
+/// The same of all keys, of shape_of_shown().
+std::optional<Value> shown_of_all(const Attention& attention, const Value& like, const Shape& shape,
+                                  const std::optional<Value>& lengths, const std::optional<Value>& mask) {
+  // Without equations for places that nothing reads.
+  if (!attention.left && !attention.right && !lengths)
+    return mask ? std::optional(repeated(*mask, shape)) : std::nullopt;
+  return shown(attention, lax::iota(like, DType::kI32, shape, 2), lax::iota(like, DType::kI32, shape, 3),
+               lengths, mask);
+}
+
+/// Sizes of [batch, heads, queries, keys] for terms of this shape: 1 where all scores are shown alike.
 Shape shape_of_shown(const Attention& attention, const Shape& terms, const Value& query, std::int64_t keys,
                      const std::optional<Value>& lengths, const std::optional<Value>& mask) {
   Shape shape = terms;
@@ -100,7 +93,7 @@ std::optional<Value> highest_bias(const Attention& attention, const Operands& o)
   const DType dtype = dtype_of_scores(o.query.aval().dtype);
   Value bias = repeated(lax::convert_element_type(*o.bias, dtype), shape);
   const Value lowest = lax::full_like(bias, finfo(dtype).min);
-  if (const auto some = shown(attention, o.query, shape, o.lengths, o.mask))
+  if (const auto some = shown_of_all(attention, o.query, shape, o.lengths, o.mask))
     bias = lax::select(*some, bias, lowest);
   return lax::reduce_max(lax::max(bias, lowest), {3});
 }
@@ -167,10 +160,7 @@ class Queries {
     const Shape& shape = scores.aval().shape;
     const DType dtype = scores.aval().dtype;
     const Value key = places(scores, last(), terms.first);
-    std::optional<Value> shown = shown_by_places(attention_, places(scores, 2, {}), key);
-    const auto show = [&](const Value& some) { shown = shown ? lax::logical_and(*shown, some) : some; };
-    if (terms.lengths) show(lax::lt(key, lax::broadcast_in_dim(*terms.lengths, shape, {0})));
-    if (terms.mask) show(repeated(*terms.mask, shape));
+    const auto shown = transforms::shown(attention_, places(scores, 2, {}), key, terms.lengths, terms.mask);
     const Value hidden = lax::full_like(scores, hidden_score(dtype));
     Value all = lax::mul(scores, lax::full_like(scores, attention_.scale));
     if (terms.bias) {
@@ -352,6 +342,13 @@ Values for_each_block(const Values& constants, const Values& carry, const Values
 
 double hidden_score(DType dtype) { return -0.7 * finfo(dtype).max; }
 
+Value repeated(const Value& x, const Shape& shape) {
+  if (x.aval().shape == shape) return x;
+  Sizes dimensions(x.aval().shape.size());
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  return lax::broadcast_in_dim(x, shape, dimensions);
+}
+
 Value sums_in_shape(const Value& x, const Shape& shape) {
   Sizes summed;
   for (std::size_t d = 0; d < shape.size(); ++d)
@@ -382,7 +379,7 @@ std::optional<Value> sees_none(const Attention& attention, const Value& query, s
     return lax::le(end, lax::max(lax::sub(place, number(place, *attention.left)), zero));
   }
   const Shape all = shape_of_shown(attention, mask->aval().shape, query, keys, lengths, mask);
-  return lax::logical_not(lax::reduce_or(*shown(attention, query, all, lengths, mask), {3}));
+  return lax::logical_not(lax::reduce_or(*shown_of_all(attention, query, all, lengths, mask), {3}));
 }
 
 Values attend(const Attention& attention, std::span<const Value> all) {

@@ -54,6 +54,9 @@ std::optional<ir::Value> sees_none(const Attention& attention, const ir::Value& 
                                    const std::optional<ir::Value>& lengths,
                                    const std::optional<ir::Value>& mask);
 
+/// x, whose dimensions of size 1 are repeated where `shape` has more.
+ir::Value repeated(const ir::Value& x, const Shape& shape);
+
 /// The sums of x, which has size 1 in those dimensions in which `shape` has it. Narrow dtypes are added in
 /// f32.
 ir::Value sums_in_shape(const ir::Value& x, const Shape& shape);

@@ -58,7 +58,7 @@ TEST(Attention, WithMaskAndBias_IsComputedByOneDnn) {
   EXPECT_TRUE(is_called(whole, local));
 }
 
-TEST(Attention, WhoseBiasAllExamplesAndHeadsShare_HasItsDerivativeByXla) {
+TEST(Attention, WithABiasSharedByAllExamplesAndHeads_HasItsDerivativeByXla) {
   if (!onednn::is_available()) GTEST_SKIP() << onednn::description();
   const auto calls = [](const Shape& bias, bool is_used) {
     std::vector<Aval> avals = operands(2, 320, 4, 2);

@@ -201,7 +201,7 @@ double hidden_for_cudnn(DType dtype) { return dtype == DType::kBF16 ? -0x1p41 : 
 /// An attention's operands for cuDNN: query, key, value, then what else the two calls take in different
 /// places.
 struct CudnnOperands {
-  Named sides, terms, lengths;
+  Named inputs, terms, lengths;
   Named none;  ///< where queries see no key, if that can be
 };
 
@@ -209,7 +209,7 @@ CudnnOperands operands_for_cudnn(Lowering& out, const ir::Equation& e, const Att
                                  const Sides& sides) {
   const DType dtype = out.operand_aval(e, 0).dtype;
   CudnnOperands all;
-  for (std::size_t i = 0; i < 3; ++i) all.sides.add(out.operand(e, i), out.operand_aval(e, i));
+  for (std::size_t i = 0; i < 3; ++i) all.inputs.add(out.operand(e, i), out.operand_aval(e, i));
   Named given;
   const auto place = [&](const std::optional<std::size_t>& at) -> std::optional<std::size_t> {
     if (!at) return {};
@@ -225,17 +225,15 @@ CudnnOperands operands_for_cudnn(Lowering& out, const ir::Equation& e, const Att
       all.lengths.add(std::move(name), {DType::kI32, {sides.batch()}});
   if (mask || bias) {
     const Names terms = written(out, given, [&](const std::vector<Value>& v) -> std::vector<Value> {
-      const auto repeated = [&](const Value& x) {
-        return lax::broadcast_in_dim(x, sides.terms, {0, 1, 2, 3});
-      };
-      if (!mask) return {repeated(v[*bias])};
-      const Value hides = repeated(v[*mask]), zeros = ir::rules::zeros(hides, {dtype, sides.terms});
-      return {lax::select(hides, bias ? repeated(v[*bias]) : zeros,
+      if (!mask) return {repeated(v[*bias], sides.terms)};
+      const Value shows = repeated(v[*mask], sides.terms),
+                  zeros = ir::rules::zeros(shows, {dtype, sides.terms});
+      return {lax::select(shows, bias ? repeated(v[*bias], sides.terms) : zeros,
                           lax::full_like(zeros, hidden_for_cudnn(dtype)))};
     });
     all.terms.add(terms[0], {dtype, sides.terms});
   }
-  given.add(all.sides.names[0], all.sides.avals[0]);
+  given.add(all.inputs.names[0], all.inputs.avals[0]);
   Aval none;
   const Names names = written(out, given, [&](const std::vector<Value>& v) -> std::vector<Value> {
     const auto found = sees_none({p.scale.real, p.block, p.left, p.right}, v.back(), sides.keys(),
@@ -277,7 +275,7 @@ Value shared_by_keys(const Value& numbers, const Shape& shape, const Sides& side
 Names forward(Lowering& out, const ir::Equation& e, const AttentionParams& p, const Sides& sides) {
   const DType dtype = out.operand_aval(e, 0).dtype;
   const CudnnOperands given = operands_for_cudnn(out, e, p, sides);
-  Named operands = given.sides;
+  Named operands = given.inputs;
   append(operands, given.terms);
   append(operands, given.lengths);
   const Aval result = by_heads(dtype, sides.query),
@@ -285,7 +283,7 @@ Names forward(Lowering& out, const ir::Equation& e, const AttentionParams& p, co
   std::vector<Aval> results = {result};
   if (out.is_used(e, 1)) results.push_back(logs);
   Named after{call(out, target(sides, false), configuration(p, sides, dtype), operands, results), results};
-  after.add(given.sides.names[2], given.sides.avals[2]);
+  after.add(given.inputs.names[2], given.inputs.avals[2]);
   append(after, given.none);
   Names names = written(out, after, [&](const std::vector<Value>& v) {
     std::vector<Value> all = {by_rows(v[0])};
@@ -325,7 +323,7 @@ Names backward(Lowering& out, const ir::Equation& e, const AttentionParams& p, c
     all.push_back(sums_of_rows(lax::select(none, v[1], zeros), sides));
     return all;
   });
-  Named operands = given.sides;
+  Named operands = given.inputs;
   operands.add(prepared[0], {DType::kF32, {sides.batch(), sides.heads(), sides.queries()}});
   operands.add(some_see_none ? prepared[1] : last.names[1], last.avals[1]);
   append(operands, given.terms);
@@ -361,14 +359,16 @@ std::string why_not_cudnn(const AttentionParams& p, bool is_differentiated, DTyp
   if (p.right.value_or(0) != 0 || (p.left && !p.right))
     return "its window reaches to the right, and cuDNN takes windows to the left (.is_causal)";
   if (p.left && !sides.at.lengths && sides.queries() > sides.keys())
-    return "it has a window and fewer keys than queries";
-  if (p.left && !sides.terms.empty()) return "it has a window and a mask or a bias";
+    return "it has a window and fewer keys than queries, and cuDNN takes a window over as many keys at least";
+  if (p.left && !sides.terms.empty()) return "it has a window, and a mask or a bias: cuDNN takes either";
   if (sides.at.bias) {
     const DType of_bias = p.program->input_avals()[*sides.at.bias].dtype;
-    if (of_bias != dtype) return fmt::format("its bias is {}, and its query {}", name(of_bias), name(dtype));
+    if (of_bias != dtype)
+      return fmt::format("its bias is {} and its query {}, and cuDNN takes a bias of the query's dtype",
+                         name(of_bias), name(dtype));
   }
   if (is_differentiated && !sides.terms.empty() && (sides.queries() % 2 != 0 || sides.keys() % 2 != 0))
-    return "it has a mask or a bias and a derivative, which takes even numbers of queries and keys";
+    return "it has a mask or a bias, and for its derivative cuDNN takes even numbers of queries and keys";
   if (!std::isfinite(p.scale.real)) return "its scale is not finite";
   return "";
 }
